@@ -20,7 +20,6 @@ from stepcut.methods import StepCut
 from stepcut.methods.constraints import Constraint, Transcript, as_constraints
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.labels import annotate
-from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features
 
@@ -240,14 +239,6 @@ def test_a_method_that_takes_constraints_gets_clicks_and_transcripts(heard: sc.P
     assert again.annotations.transcripts.keys() == {ONE, TWO}  # earlier annotations are kept
 
 
-def test_a_recipe_reaches_a_method_that_takes_constraints() -> None:
-    recipe = [*TRUTH[ONE].steps, "wipe; optional"]
-    made = sc.learn(VIDEOS, method=Heard(steps=2, **QUICK), recipe=recipe)
-    assert made.steps == [*TRUTH[ONE].steps, "wipe"]
-    assert Heard.heard is not None
-    assert all(one is not None and one.transcript is not None for one in Heard.heard)
-
-
 def test_clicks_teach_the_default_method(tmp_path: Path) -> None:
     said = {name: clicks(timeline) for name, timeline in TRUTH.items()}
     taught = sc.learn(VIDEOS, labels=said, **QUICK)
@@ -327,28 +318,12 @@ def test_a_transcript_names_the_steps_of_a_procedure(heard: sc.Procedure) -> Non
     assert again.annotations.transcripts[TWO] == TRUTH[ONE].steps
 
 
-def test_a_step_that_is_clicked_once(caplog: pytest.LogCaptureFixture) -> None:
-    warn_once.cache_clear()
-    said = {ONE: Timeline([*clicks(TRUTH[ONE]), Segment(LAST - 1, LAST - 1, "ring")])}
-    assert "ring" in sc.learn(VIDEOS, labels=said, **QUICK).steps
-    [told] = [one.message for one in caplog.records if "one click" in one.message]
-    assert "'ring'" in told
-
-
 def test_a_method_without_constraints_says_that_it_takes_no_transcripts() -> None:
     class Plain(StepCut):
         learns_from = frozenset({"labels"})
 
     with raises(OptionError, "transcripts"):
         sc.learn(VIDEOS, method=Plain(steps=6), transcripts={ONE: ["pour", "stir"]})
-
-
-def test_a_persons_spelling_stays(heard: sc.Procedure) -> None:
-    said = Timeline([Segment(0, 20, "Step_1"), Segment(20, LAST, "Step_0")])
-    taught = heard.teach({ONE: said})
-    assert taught.steps == ["Step_1", "Step_0"]
-    again = taught.teach({TWO: Timeline([Segment(0, 20, "step 1"), Segment(20, 40, "STEP 0")])})
-    assert again.steps == ["Step_1", "Step_0"]
 
 
 def test_transcripts_on_the_command_line(

@@ -54,6 +54,7 @@ def test_a_project(tmp_path):
         ("tap", "stir", "pour"),
     )
     assert read(path, annotator="ann").sequence() == ["stir"]
+    assert read(path, annotator="No focal subject").sequence() == ["pour", "tap"]
     with raises(AnnotationError, "'bob'", "['', 'ann']"):
         read(path, annotator="bob")
     assert list(read_folder(path)) == ["tea"]
@@ -82,44 +83,17 @@ def test_the_time_offset_of_an_observation_is_taken_off(tmp_path):
     assert read(tmp_path / "events.tsv").segments == there[:1]
 
 
-def test_tabular_events_of_two_films_one_after_the_other(tmp_path):
-    """Times are those of the observation; the table lists its media files and their lengths."""
-    head = "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
-    events = [
-        ("START", 1.5, "a.mp4"),
-        ("STOP", 3, "a.mp4"),
-        ("START", 4, "b.mp4"),
-        ("STOP", 5.5, "b.mp4"),
-    ]
-    line = "x\tplayer #1:a.mp4;b.mp4|player #2:c.mp4\t0\t3.500;10.000|9.000\tpour"
-    (tmp_path / "x.tsv").write_text(
-        head + "".join(f"{line}\t{s}\t{t}\t{file}\n" for s, t, file in events)
-    )
-    found = read_folder(tmp_path)
-    assert [found[name].segments for name in "ab"] == [
-        (Segment(1.5, 3, "pour"),),
-        (Segment(0.5, 2, "pour"),),
-    ]
-
-
 @pytest.mark.parametrize("offset", [0, 100])
 def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset, tmp_path):
     head = "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
     line = f"x\tplayer #1:a.mp4;b.mp4;c.mp4\t{offset}\t3.500;10.000;9.000"
+    # Lengths are rounded, so 3.4996 belongs to the second video.
     events = [
-        ("pour", "START", 1.5, "a.mp4"),
-        ("pour", "STOP", 14.5, "c.mp4"),
-        (
-            "stir",
-            "START",
-            3.4996,
-            "b.mp4",
-        ),  # lengths are rounded, so it belongs to the second video
-        ("stir", "STOP", 5, "b.mp4"),
-        ("pour", "START", 15.5, "c.mp4"),
-        ("tap", "POINT", 4.5, "b.mp4"),
+        ("pour", "START", 1.5, "a.mp4"), ("pour", "STOP", 14.5, "c.mp4"),
+        ("stir", "START", 3.4996, "b.mp4"), ("stir", "STOP", 5, "b.mp4"),
+        ("pour", "START", 15.5, "c.mp4"), ("tap", "POINT", 4.5, "b.mp4"),
         ("pour", "STOP", 16.5, "c.mp4"),
-    ]
+    ]  # fmt: skip
     rows = [
         f"{line}\t{step}\t{status}\t{time + offset}\t{file}\n"
         for step, status, time, file in events
@@ -194,14 +168,6 @@ def test_two_observations_of_one_film_are_told_apart(tmp_path):
         assert read(path, annotator="first try").segments[0] == Segment(1.5, 4, "pour")
         for name in ("tea, bob", "*bob"):
             assert read(path, annotator=name).segments == (Segment(1, 5, "pour"),)
-
-
-def test_nobodys_events_can_be_asked_for(tmp_path):
-    (tmp_path / "study.boris").write_text(json.dumps(project()))
-    assert read(tmp_path / "study.boris", annotator="No focal subject").sequence() == [
-        "pour",
-        "tap",
-    ]
 
 
 def test_two_films_one_after_the_other(tmp_path):

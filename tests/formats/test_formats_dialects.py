@@ -110,13 +110,6 @@ def test_without_openpyxl_the_pip_line_is_given(
         read(tmp_path / "x.xlsx")
 
 
-def test_csv_keeps_a_score(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text(
-        "begin,stop,action,score\n0,1.5,pour tea,0.5\n1.5,62.25,stir,\n"
-    )
-    assert [s.confidence for s in read(tmp_path / "x.csv")] == [0.5, None]
-
-
 def test_csv_with_only_a_header_has_no_segments(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("start,end,label\n")
     assert read(tmp_path / "x.csv") == Timeline(video="x")

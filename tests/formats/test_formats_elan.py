@@ -17,40 +17,27 @@ ORDER = [
     "CONTROLLED_VOCABULARY", "LEXICON_REF", "EXTERNAL_REF",
 ]  # fmt: skip
 REQUIRED = {
-    "ANNOTATION_DOCUMENT": {"DATE", "AUTHOR", "VERSION"},
-    "MEDIA_DESCRIPTOR": {"MEDIA_URL", "MIME_TYPE"},
-    "TIME_SLOT": {"TIME_SLOT_ID"},
-    "TIER": {"TIER_ID", "LINGUISTIC_TYPE_REF"},
-    "ALIGNABLE_ANNOTATION": {"ANNOTATION_ID", "TIME_SLOT_REF1", "TIME_SLOT_REF2"},
-    "LINGUISTIC_TYPE": {"LINGUISTIC_TYPE_ID"},
-    "LANGUAGE": {"LANG_ID"},
-    "CONSTRAINT": {"STEREOTYPE"},
-    "CONTROLLED_VOCABULARY": {"CV_ID"},
-    "CV_ENTRY_ML": {"CVE_ID"},
-    "CVE_VALUE": {"LANG_REF"},
-    "DESCRIPTION": {"LANG_REF"},
-}
+    name: set(words.split())
+    for name, words in {
+        "ANNOTATION_DOCUMENT": "DATE AUTHOR VERSION", "MEDIA_DESCRIPTOR": "MEDIA_URL MIME_TYPE",
+        "TIME_SLOT": "TIME_SLOT_ID", "TIER": "TIER_ID LINGUISTIC_TYPE_REF",
+        "ALIGNABLE_ANNOTATION": "ANNOTATION_ID TIME_SLOT_REF1 TIME_SLOT_REF2",
+        "LINGUISTIC_TYPE": "LINGUISTIC_TYPE_ID", "LANGUAGE": "LANG_ID", "CONSTRAINT": "STEREOTYPE",
+        "CONTROLLED_VOCABULARY": "CV_ID", "CV_ENTRY_ML": "CVE_ID", "CVE_VALUE": "LANG_REF",
+        "DESCRIPTION": "LANG_REF",
+    }.items()
+}  # fmt: skip
 OPTIONAL = {
-    "ANNOTATION_DOCUMENT": {
-        "FORMAT",
-        "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation",
-    },
-    "HEADER": {"MEDIA_FILE", "TIME_UNITS"},
-    "MEDIA_DESCRIPTOR": {"RELATIVE_MEDIA_URL", "TIME_ORIGIN", "EXTRACTED_FROM"},
-    "PROPERTY": {"NAME"},
-    "TIME_SLOT": {"TIME_VALUE"},
-    "TIER": {"PARTICIPANT", "ANNOTATOR", "DEFAULT_LOCALE", "PARENT_REF", "EXT_REF", "LANG_REF"},
-    "LINGUISTIC_TYPE": {
-        "TIME_ALIGNABLE",
-        "CONSTRAINTS",
-        "GRAPHIC_REFERENCES",
-        "CONTROLLED_VOCABULARY_REF",
-        "EXT_REF",
-    },
-    "LANGUAGE": {"LANG_DEF", "LANG_LABEL"},
-    "CONSTRAINT": {"DESCRIPTION"},
-    "CVE_VALUE": {"DESCRIPTION"},
-}
+    name: set(words.split())
+    for name, words in {
+        "ANNOTATION_DOCUMENT": "FORMAT {http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation",
+        "HEADER": "MEDIA_FILE TIME_UNITS", "PROPERTY": "NAME", "TIME_SLOT": "TIME_VALUE",
+        "MEDIA_DESCRIPTOR": "RELATIVE_MEDIA_URL TIME_ORIGIN EXTRACTED_FROM",
+        "TIER": "PARTICIPANT ANNOTATOR DEFAULT_LOCALE PARENT_REF EXT_REF LANG_REF",
+        "LINGUISTIC_TYPE": "TIME_ALIGNABLE CONSTRAINTS GRAPHIC_REFERENCES CONTROLLED_VOCABULARY_REF EXT_REF",
+        "LANGUAGE": "LANG_DEF LANG_LABEL", "CONSTRAINT": "DESCRIPTION", "CVE_VALUE": "DESCRIPTION",
+    }.items()
+}  # fmt: skip
 CHILDREN = {
     "HEADER": ["MEDIA_DESCRIPTOR", "LINKED_FILE_DESCRIPTOR", "PROPERTY"],
     "TIME_ORDER": ["TIME_SLOT"],
@@ -116,17 +103,8 @@ def check_schema(path):
     return root
 
 
-TIMELINE = Timeline(
-    [
-        Segment(0, 2, "pour"),
-        Segment(1, 3, "stir & wait"),
-        Segment(1, 1, "<tap>"),
-        Segment(2, 4, "pour"),
-    ],
-    duration=9.5,
-    steps=("wash", "pour"),
-    video="tea time.mp4",
-)
+PARTS = [(0, 2, "pour"), (1, 3, "stir & wait"), (1, 1, "<tap>"), (2, 4, "pour")]
+TIMELINE = Timeline([Segment(*part) for part in PARTS], 9.5, ("wash", "pour"), "tea time.mp4")
 
 
 def test_files_are_valid_and_link_their_media(tmp_path):
@@ -139,17 +117,10 @@ def test_files_are_valid_and_link_their_media(tmp_path):
     assert media.attrib["MEDIA_URL"] == (tmp_path / "sub" / "tea time.mp4").as_uri()
     assert media.attrib["RELATIVE_MEDIA_URL"] == "./tea%20time.mp4"
     assert media.attrib["MIME_TYPE"] == "video/mp4"
-    assert [value.text for value in root.iter("CVE_VALUE")] == [
-        "wash",
-        "pour",
-        "<tap>",
-        "stir & wait",
-    ]
-    assert [tier.attrib["TIER_ID"] for tier in root.iter("TIER")] == [
-        "stepcut",
-        "stepcut (2)",
-        "stepcut (3)",
-    ]
+    words = [value.text for value in root.iter("CVE_VALUE")]
+    assert words == ["wash", "pour", "<tap>", "stir & wait"]
+    tiers = [tier.attrib["TIER_ID"] for tier in root.iter("TIER")]
+    assert tiers == ["stepcut", "stepcut (2)", "stepcut (3)"]
     assert {tier.attrib["ANNOTATOR"] for tier in root.iter("TIER")} == {"stepcut"}
     assert read(path).steps == TIMELINE.steps
 
@@ -211,10 +182,7 @@ def test_one_tier_per_annotator(tmp_path):
 
 def test_a_person_goes_before_the_proposal(tmp_path):
     path = tmp_path / "x.eaf"
-    proposal, corrected = (
-        Timeline([Segment(0, 1, "a")], video="v"),
-        Timeline([Segment(0, 2, "a")], video="v"),
-    )
+    proposal, corrected = (Timeline([Segment(0, end, "a")], video="v") for end in (1, 2))
     elan.write_tiers(path, {"stepcut": proposal, "ann": corrected})
     assert read(path).segments == corrected.segments
     elan.write_tiers(path, {"stepcut": proposal, "ann": Timeline([], video="v")})

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
+import msgspec
+
 from stepcut.colours import colour
 from stepcut.errors import VideoError
 from stepcut.files.atomic import write_json, write_text
@@ -36,39 +38,51 @@ from stepcut.timeline import Segment, Timeline
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
-def _segment(times: Any, step: Any, confidence: Any, path: Path) -> Segment:
-    start, end = times
-    return build_segment(number(start), number(end), str(step), path, None, optional(confidence))
+class Part(msgspec.Struct, omit_defaults=True):
+    """A segment of stepcut's own format."""
+
+    start: float
+    end: float
+    step: str
+    confidence: float | None = None
+
+
+class Labels(msgspec.Struct, kw_only=True):
+    """A timeline of stepcut's own format."""
+
+    video: str | None = None
+    duration: float | None = None
+    steps: list[str] | None = None
+    segments: list[Part]
 
 
 def read_native(record: Any, path: Path, _options: Options) -> list[Timeline]:
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         fail(path, f"has version {version!r} of a newer stepcut", "Update stepcut")
-    timelines = []
-    for each in record["timelines"] if record["format"] == MANY else [record]:
-        segments = [
-            _segment((s["start"], s["end"]), s["step"], s.get("confidence"), path)
-            for s in each["segments"]
-        ]
-        steps, video = [str(step) for step in each.get("steps") or ()], each.get("video")
-        name = path.stem if video is None else str(video)
-        timelines.append(Timeline(segments, optional(each.get("duration")), steps, name))
-    return timelines
+    kept = record["timelines"] if record["format"] == MANY else [record]
+    return [
+        Timeline(
+            [build_segment(s.start, s.end, s.step, path, None, s.confidence) for s in one.segments],
+            one.duration,
+            one.steps or (),
+            path.stem if one.video is None else one.video,
+        )
+        for one in msgspec.convert(kept, list[Labels])
+    ]
 
 
 def write_native(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
-    records = [
-        {
-            "video": timeline.video,
-            "duration": timeline.duration,
-            "steps": list(timeline.steps),
-            "segments": [
-                entry(s, "confidence", start=s.start, end=s.end, step=s.step) for s in timeline
-            ],
-        }
+    kept = [
+        Labels(
+            video=timeline.video,
+            duration=timeline.duration,
+            steps=list(timeline.steps),
+            segments=[Part(s.start, s.end, s.step, s.confidence) for s in timeline],
+        )
         for timeline in timelines
     ]
+    records = msgspec.to_builtins(kept)
     content = records[0] if len(records) == 1 else {"timelines": records}
     write_json(path, {"format": ONE if len(records) == 1 else MANY, "version": VERSION, **content})
 
@@ -77,40 +91,62 @@ def is_native(record: Any) -> bool:
     return isinstance(record, dict) and record.get("format") in (ONE, MANY)
 
 
+class Scored(msgspec.Struct, omit_defaults=True):
+    """A segment of ActivityNet."""
+
+    segment: tuple[float, float]
+    label: str
+    score: float | None = None
+
+
+class Entry(msgspec.Struct):
+    """A video of ActivityNet's ground truth."""
+
+    annotations: list[Scored]
+    duration: float | None = None
+    subset: str = "validation"
+
+
 def read_activitynet(record: Any, path: Path, _options: Options) -> list[Timeline]:
     """Read all videos of a ground truth (`database`) or a submission (`results`)."""
+    if isinstance(record.get("database"), dict):
+        videos = msgspec.convert(record["database"], dict[str, Entry])
+    else:
+        results = msgspec.convert(record["results"], dict[str, list[Scored]])
+        videos = {name: Entry(listed) for name, listed in results.items()}
     order = [str(node["nodeName"]) for node in record.get("taxonomy", ())]
     timelines = []
-    true = isinstance(record.get("database"), dict)
-    for name, video in record["database" if true else "results"].items():
-        entries = video["annotations"] if true else video
-        length = video.get("duration") if true else None
-        segments = [_segment(e["segment"], e["label"], e.get("score"), path) for e in entries]
+    for name, video in videos.items():
+        segments = [
+            build_segment(*s.segment, s.label, path, None, s.score) for s in video.annotations
+        ]
         used = {segment.step for segment in segments}
         steps = [step for step in dict.fromkeys(order) if step in used]
-        timelines.append(Timeline(segments, optional(length), steps, str(name)))
+        timelines.append(Timeline(segments, video.duration, steps, name))
     return timelines
 
 
 def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
     """Write a ground truth with the vocabulary as taxonomy and confidence as `score`."""
     steps = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
-    root = {"nodeId": 0, "nodeName": "Root", "parentId": None, "parentName": None}
+    names = ["Root", *steps]
     taxonomy = [
-        {"nodeId": place, "nodeName": step, "parentId": 0, "parentName": "Root"}
-        for place, step in enumerate(steps, start=1)
+        {
+            "nodeId": place,
+            "nodeName": name,
+            "parentId": 0 if place else None,
+            "parentName": "Root" if place else None,
+        }
+        for place, name in enumerate(names)
     ]
     database = {
-        timeline.video: {
-            "duration": timeline.duration,
-            "subset": "validation",
-            "annotations": [
-                entry(s, "score", segment=[s.start, s.end], label=s.step) for s in timeline
-            ],
-        }
+        timeline.video: Entry(
+            [Scored((s.start, s.end), s.step, s.confidence) for s in timeline], timeline.duration
+        )
         for timeline in timelines
     }
-    write_json(path, {"version": "stepcut", "database": database, "taxonomy": [root, *taxonomy]})
+    record = {"version": "stepcut", "database": database, "taxonomy": taxonomy}
+    write_json(path, msgspec.to_builtins(record))
 
 
 def is_activitynet(record: Any) -> bool:
