@@ -8,7 +8,13 @@ import pytest
 import stepcut as sc
 from stepcut.errors import OptionError
 from stepcut.methods.hierarchy import Hierarchy, build_hierarchy
-from stepcut.methods.quality import NOT_MEASURED, Quality, cross_validated
+from stepcut.methods.quality import (
+    DRAWS,
+    NOT_MEASURED,
+    NOTHING_SHARED,
+    Quality,
+    measure,
+)
 from stepcut.toy import toy_features
 
 ESTIMATE = {
@@ -79,18 +85,50 @@ def test_labelled_steps_are_compared_with_the_uniform_baseline_in_their_usual_or
     """Labels 1 0 2 in thirds: the uniform baseline is right everywhere, whatever the numbers are."""
     labels = [np.repeat([1, 0, 2], 10), None, np.repeat([1, 0, 2], 12)]
     zeros = [np.zeros(length, dtype=np.int64) for length in (30, 5, 36)]
-    poor = cross_validated(labels, zeros, 3)
+    poor = measure(labels, zeros, 3)
     assert (poor.kind, poor.right) == ("labels", pytest.approx(1 / 3))
     assert "uniform baseline: 100 %" in str(poor)
-    whole = [zeros[1] if one is None else one for one in labels]
-    fair = cross_validated(labels, whole, 4)
-    assert (fair.kind, fair.right) == ("labels", 1.0)
-    assert fair.now is not None
-    assert fair.now.low < 1
-    alone = cross_validated(labels[:2], whole[:2], 3)
-    assert (alone.kind, alone.right) == ("unknown", None)
-    open_rows = [np.where(np.arange(30) < 15, labels[0], -2), labels[2]]
-    assert cross_validated(open_rows, [labels[0], labels[2]], 4).right == 1.0
+
+
+def test_background_that_is_missed_is_wrong_and_few_labels_leave_a_wide_interval():
+    true = np.repeat([-1, 0, 1, -1], 10)
+    seen = np.repeat([0, 0, 1, 1], 10)
+    two, five = (measure([true] * n, [seen] * n, 2).now for n in (2, 5))
+    assert two is not None
+    assert five is not None
+    assert two.right == five.right == pytest.approx(0.5)
+    assert two.high - two.low > five.high - five.low > 2 * 1.3 * DRAWS
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        ([None, None], "clicks and transcripts do not show"),
+        ([np.array([-2, 0, -2, -2]), np.array([0, -2, -2, -2])], "clicks and transcripts"),
+        ([np.array([0, 0, 1, 1]), None], "only one video is labelled"),
+        ([np.array([0, 0, 1, 1]), np.array([-2, -2, -2, 1])], "only one video is labelled"),
+    ],
+)
+def test_what_does_not_show_the_quality(labels, says):
+    found = measure(labels, [np.array([0, 0, 1, 1])] * 2, 2)
+    assert (found.kind, found.right) == ("unknown", None)
+    assert says in str(found)
+
+
+def test_only_labelled_rows_count():
+    labels = [np.array([0, 0, -2, -2]), np.array([-2, 1, 1, 1])]
+    found = measure(labels, [np.array([0, 0, 5, 5]), np.array([5, 1, 1, 1])], 2)
+    assert found.right == pytest.approx(1)
+
+
+def test_videos_of_noise_seem_to_share_no_steps_and_a_toy_kitchen_does_not():
+    rng = np.random.default_rng(6)
+    noise = [rng.normal(size=(60 + 10 * n, 16)) for n in range(5)]
+    found = sc.learn(noise, steps=6, restarts=4).quality
+    assert (found.kind, found.warning) == ("unknown", NOTHING_SHARED)
+    assert str(found) == f"{NOTHING_SHARED} {NOT_MEASURED}"
+    kitchen, _ = toy_features(videos=5, rate=1.0, duration=60, seed=3)
+    assert sc.learn(kitchen, steps=6, restarts=4).quality == Quality()
 
 
 @pytest.mark.parametrize("wrong", [-2, 3])

@@ -1,7 +1,7 @@
 """Consensus: what many segmentations of the same videos have in common."""
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,21 @@ def agreement(a: Labels, b: Labels, steps: int) -> float:
     return float(gain[pair_steps(gain)].mean())
 
 
-def consensus(segmentations: Sequence[Labels], steps: int) -> Labels:
+def pairwise_agreement(segmentations: Sequence[Labels], steps: int) -> Floats:
+    """(n, n): the agreement of each segmentation (T,) with each."""
+    alike = np.eye(len(segmentations))
+    for (i, one), (j, other) in combinations(enumerate(segmentations), 2):
+        alike[i, j] = alike[j, i] = agreement(one, other, steps)
+    return alike
+
+
+def consensus(segmentations: Sequence[Labels], steps: int, alike: Floats) -> Labels:
     """(T,): the step with most votes, once all segmentations (T,) number their steps alike.
 
-    They are numbered after the segmentation most like all others, then after the vote of all, up to five times.
+    They are numbered after the segmentation most like all others, by their pairwise agreement `alike` (n, n), then
+    after the vote of all, up to five times.
     """
-    alike = [sum(agreement(one, other, steps) for other in segmentations) for one in segmentations]
-    common = segmentations[int(np.argmax(alike))]
+    common = segmentations[int(np.argmax(alike.sum(axis=1)))]
     for _ in range(5):
         votes = np.zeros((len(common), steps))
         for one in segmentations:

@@ -39,7 +39,7 @@ NEEDED = ("fit", "predict", "settings", "state", "restore")
 """Required methods; everything else in `Method` has a default."""
 DEFAULTS = (
     "probabilities", "shares", "novelty", "embed", "online", "start_from", "suggest", "left_out_",
-    "why_steps_", "chosen_", "curve_", "orders_by_mean", "learns_from",
+    "why_steps_", "agreement_", "chosen_", "curve_", "orders_by_mean", "learns_from",
 )  # fmt: skip
 """What `adapt` adds to an object that does not derive from `Method`."""
 
@@ -397,6 +397,11 @@ class Method:
     def why_steps_(self) -> str:
         """Why it has this number of steps, in a sentence, if the number was not set."""
         return ""
+
+    @property
+    def agreement_(self) -> float | None:
+        """Agreement of the steps from different starts, 0 to 1, if there are several."""
+        return None
 
     @property
     def chosen_(self) -> dict[str, Any] | None:

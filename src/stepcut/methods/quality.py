@@ -1,6 +1,8 @@
 """Quality: the share of time in which the steps are right, measured on labelled videos."""
 
 from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
 from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
@@ -8,15 +10,32 @@ import numpy as np
 from scipy.special import stdtrit
 
 from stepcut.methods.arithmetic import normalised_times
-from stepcut.methods.constraints import OPEN
+from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels
+from stepcut.timeline import BACKGROUND, runs
 
 NOT_MEASURED = (
     "Not measured. On 17 recorded tasks 29 to 76 % of the time was right without labels "
     "(median 44). Label three videos to measure it."
 )
+NO_LABELS = (
+    "Not measured: clicks and transcripts do not show when steps end. "
+    "Label three videos to measure it."
+)
+NOTHING_SHARED = (
+    "The videos seem to share no steps: what is found depends on the start. "
+    "Check that they show one task, or use other features."
+)
+SHARED = (0.38, 1.2)
+"""a, b: on noise, segmentations from different starts agree by less than a + b / steps."""
+LABELLED = 0.5
+"""Least share of a video that is labelled if the video is to count."""
+
+# Chosen on the tasks of benchmarks/quality.py, whose report has the coverage of the interval.
 SPREAD = 0.1
 """Prior standard deviation of the share that is right over videos; weighs as much as two videos."""
+DRAWS = 0.07
+"""Standard deviation of the same over draws of the labelled videos."""
 
 
 class Estimate(NamedTuple):
@@ -75,30 +94,66 @@ class Quality(msgspec.Struct, frozen=True):
         return read if read.kind == "labels" or "after" not in record else cls()
 
 
-def cross_validated(
-    labels: Sequence[Labels | None], held_out: Sequence[Labels], count: int
-) -> Quality:
-    """Measure the quality of `count` labelled steps on held-out videos."""
+def measure(labels: Sequence[Labels | None], held_out: Sequence[Labels], count: int) -> Quality:
+    """Measure the quality of `count` steps on videos that were labelled by a person and held out.
+
+    `labels` (T,) of each video, -1 for background, -2 where nothing is labelled; `held_out` (T,) are
+    the steps predicted as if the video were new. With a_v the share of labelled rows of video v that
+    is right, m its mean over the n videos and s its standard deviation, shrunk towards `SPREAD`:
+
+        m  +-  t sqrt(s^2 / n + DRAWS^2),   t the 90 % quantile with n + 1 degrees of freedom
+    """
     pairs = [
         (true, seen)
         for true, seen in zip(labels, held_out, strict=True)
-        if true is not None and (true != OPEN).any()
+        if true is not None and (true != OPEN).mean() >= LABELLED
     ]
-    if len(pairs) < 2:
-        return Quality(why="Not measured: one labelled video cannot be compared. Label two more.")
+    number = len(pairs)
+    if number == 0:
+        return Quality(why=NO_LABELS)
+    if number == 1:
+        return Quality(
+            why="Not measured: only one video is labelled. Label two more to measure it."
+        )
     shares = np.array([(seen == true)[true != OPEN].mean() for true, seen in pairs])
-    spread = (
-        np.sqrt(((shares - shares.mean()) ** 2).sum() + 2 * SPREAD**2) / (len(shares) + 1) ** 0.5
-    )
-    half = float(stdtrit(len(shares) + 1, 0.9) * spread / len(shares) ** 0.5)
-    rows = np.concatenate([true for true, _ in pairs])
-    when = np.concatenate([normalised_times(len(true)) for true, _ in pairs])
-    times = [when[rows == k].mean() if (rows == k).any() else 2.0 for k in range(count)]
-    equal = np.argsort(times)[(when * count).astype(np.int64)]
-    uniform = float((equal == rows)[rows != OPEN].mean())
+    variance = (((shares - shares.mean()) ** 2).sum() + 2 * SPREAD**2) / (number + 1)
+    half = float(stdtrit(number + 1, 0.9) * np.sqrt(variance / number + DRAWS**2))
     right = float(shares.mean())
-    now = Estimate(right, max(right - half, 0.0), min(right + half, 1.0))
-    why = (
-        f"cross-validated on {len(pairs)} labelled videos; uniform baseline: {100 * uniform:.0f} %"
-    )
+    now = Estimate(*(float(np.clip(x, 0.0, 1.0)) for x in (right, right - half, right + half)))
+    baseline = f"{100 * _uniform([true for true, _ in pairs], count):.0f} %"
+    why = f"cross-validated on {number} labelled videos; uniform baseline: {baseline}"
     return Quality("labels", now, why)
+
+
+def _uniform(labels: Sequence[Labels], count: int) -> float:
+    """The share that segments of equal length get right, in the usual order of the steps."""
+    rows = np.concatenate(labels)
+    when = np.concatenate([normalised_times(len(one)) for one in labels])
+    times = [when[rows == step].mean() if (rows == step).any() else 2.0 for step in range(count)]
+    equal = np.argsort(times)[(when * count).astype(np.int64)]
+    return float((equal == rows)[rows != OPEN].mean())
+
+
+def warn_of_nothing_shared(agreement: float | None, steps: int) -> str:
+    """A warning if so many `steps` from different starts agree no more than on noise, else empty."""
+    noise = agreement is not None and agreement < SHARED[0] + SHARED[1] / steps
+    return NOTHING_SHARED if noise else ""
+
+
+def follow_transcripts(
+    constraints: Sequence[Constraint | None], held_out: Sequence[Labels]
+) -> float:
+    """How alike the steps (T,) seen in held-out videos and their transcripts are, 0 to 1.
+
+    The mean over videos of 2 m / (a + b): m steps match in order, of a in the transcript and b seen
+    for at least one percent of the video. 1 without transcripts.
+    """
+    alike = []
+    for one, labels in zip(constraints, held_out, strict=True):
+        if one is not None and one.transcript is not None:
+            long = (
+                each for each in runs(labels).tolist() if each[2] - each[1] >= len(labels) / 100
+            )
+            seen = [step for step, _ in groupby(step for step, _, _ in long if step != BACKGROUND)]
+            alike.append(SequenceMatcher(None, one.transcript.steps, seen, autojunk=False).ratio())
+    return float(np.mean(alike)) if alike else 1.0

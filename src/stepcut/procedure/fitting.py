@@ -20,7 +20,7 @@ from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import build_hierarchy
 from stepcut.methods.inputs import Array, Labels, check_shares, plain_numbers
 from stepcut.methods.method import Method, adapt
-from stepcut.methods.quality import Quality, cross_validated
+from stepcut.methods.quality import Quality, measure, warn_of_nothing_shared
 from stepcut.procedure.content import digest_of, find_copies, rows_digest
 from stepcut.procedure.corrections.document import Part, join
 from stepcut.procedure.labels import carry_names
@@ -69,9 +69,10 @@ def fit(
     method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
     config["settings"] = plain_numbers(method.settings())
     embedded = method.embed(rows)
-    quality = Quality()
-    if known is not None and method.left_out_ is not None:
-        quality = cross_validated(known, method.left_out_.labels, method.steps_)
+    quality = Quality(warning=warn_of_nothing_shared(method.agreement_, method.steps_))
+    if annotations is not None and method.left_out_ is not None:
+        given = [None if one is None else one.labels for one in constraints]
+        quality = measure(given, method.left_out_.labels, method.steps_)
     numbered = [str(number) for number in range(method.steps_)]
     tree = build_hierarchy(embedded, method.labels_, numbered)
     config |= {"quality": quality.to_json(), "hierarchy": tree.to_json()}

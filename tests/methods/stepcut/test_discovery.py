@@ -14,6 +14,7 @@ from stepcut.methods.consensus import (
     consensus,
     first_times,
     overlap,
+    pairwise_agreement,
 )
 from stepcut.methods.stepcut.change_points import find_change_points
 from stepcut.methods.stepcut.restarts import choose_width, usual_times
@@ -92,7 +93,8 @@ def test_consensus_whatever_their_numbers() -> None:
     for _ in range(7):
         noisy = np.where(rng.random(100) < 0.3, rng.integers(0, 4, 100), true)
         cuts.append(rng.permutation(4)[noisy])
-    assert agreement(consensus(cuts, 4), true, 4) > max(agreement(cut, true, 4) for cut in cuts)
+    together = consensus(cuts, 4, pairwise_agreement(cuts, 4))
+    assert agreement(together, true, 4) > max(agreement(cut, true, 4) for cut in cuts)
 
 
 def test_whether_most_steps_come_again() -> None:

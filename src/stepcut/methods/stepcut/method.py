@@ -95,6 +95,8 @@ class StepCut(Method):
     """Width of the Gaussian with which steps were discovered, in rows."""
     why_steps_: str = field(default="", init=False)
     """Why it has this number of steps, if the setting does not fix it."""
+    agreement_: float | None = field(default=None, init=False)
+    """Mean agreement of the steps discovered from different starts, until it is saved."""
     _start: "StepCut | None" = field(default=None, init=False)
     _shown: Sequence[Labels] | None = field(default=None, init=False)
     _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
@@ -196,7 +198,7 @@ class StepCut(Method):
                 )
         given = (self.width_, self.seed, self.restarts, self.prior)
         with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
-            found = discover(some, self.steps_, *given, stage.advance)
+            found, self.agreement_ = discover(some, self.steps_, *given, stage.advance)
         if len(some) == len(videos):
             return found
         # The others join, by a model of those that took part.

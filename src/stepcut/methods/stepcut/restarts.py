@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from stepcut.checks import SEEDS
 from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
 from stepcut.methods.baselines.kmeans import find_means
-from stepcut.methods.consensus import come_again, consensus, first_times
+from stepcut.methods.consensus import (
+    come_again,
+    consensus,
+    first_times,
+    pairwise_agreement,
+)
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.chain import build_chain
 from stepcut.methods.stepcut.change_points import find_change_points
@@ -43,19 +48,25 @@ def discover(
     restarts: int,
     prior: float = 1.0,
     advance: Callable[[], None] = lambda: None,
-) -> list[Labels]:
-    """Segment centred `videos` (T, d), smoothed by `sigma` rows, into `count` steps: (T,) per video."""
+) -> tuple[list[Labels], float | None]:
+    """Segment centred `videos` (T, d), smoothed by `sigma` rows, into `count` steps: (T,) per video.
+
+    Also the mean agreement of the segmentations from different starts, None for a single start.
+    """
     em, light, stride = look(videos, count, sigma)
     found = []
     for start in draw_starts(em, light, seed, restarts, time=prior):
         found.append(run(em, start, prior, ITERATIONS))
         advance()
-    together = em.videos.split(consensus(found, count))
+    alike = pairwise_agreement(found, count)
+    together = em.videos.split(consensus(found, count, alike))
     number = np.argsort(usual_times(together, count, em.shortest).argsort())
-    return [
-        np.repeat(number[labels], stride)[: len(rows)]
-        for labels, rows in zip(together, videos, strict=True)
+    labels = [
+        np.repeat(number[one], stride)[: len(rows)]
+        for one, rows in zip(together, videos, strict=True)
     ]
+    pairs = alike[np.triu_indices(len(alike), 1)]
+    return labels, float(pairs.mean()) if len(pairs) else None
 
 
 def usual_times(labels: Sequence[Labels], count: int, shortest: float) -> Floats:
