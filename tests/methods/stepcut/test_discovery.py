@@ -152,10 +152,21 @@ def test_steps_that_come_once_are_ordered_by_their_mean_time_and_cycles_by_their
     assert usual_times([np.array([0, -1])], 2, 1)[1] == 1  # a step that nobody shows comes last
 
 
-def test_the_usual_number_of_steps_grows_slowly_with_the_length() -> None:
-    assert 5 <= choose_count([60] * 3, 1.0).count <= 7
-    assert 12 <= choose_count([900] * 3, 1.0).count <= 16
-    assert choose_count([60], 0.5).count == choose_count([120], 1.0).count
-    assert choose_count([5], 1.0).count == 3
-    assert choose_count([1, 1], 1.0).count == 2  # never more than there are rows
-    assert choose_count([60] * 3, 1.0, (8, 12)).count == 8
+@pytest.mark.parametrize(
+    ("lengths", "rate", "limits", "low", "high"),
+    [
+        ([60] * 3, 1.0, None, 5, 7),
+        ([900] * 3, 1.0, None, 12, 16),
+        ([60], 0.5, None, 7, 8),
+        ([120], 1.0, None, 7, 8),
+        ([5], 1.0, None, 3, 3),
+        ([1, 1], 1.0, None, 2, 2),  # never more than there are rows
+        ([60] * 3, 1.0, (8, 12), 8, 8),
+    ],
+)
+def test_the_usual_number_of_steps_grows_slowly_with_the_length(
+    lengths: list[int], rate: float, limits: tuple[int, int] | None, low: int, high: int
+) -> None:
+    count, why = choose_count(lengths, rate, limits)
+    assert low <= count <= high
+    assert why.startswith(f"{count} steps")
