@@ -17,7 +17,7 @@ from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.extract import extract, load_features
 from stepcut.features.sensors import load_sensors
-from stepcut.features.video.probe import probe
+from stepcut.features.video.container import probe
 from stepcut.methods import METHODS
 from stepcut.order import learn_graph
 from stepcut.paper import datasets

@@ -12,7 +12,7 @@ from errors_kit import raises
 from features_films import hostile_texts, make_film, make_sound, number_of
 
 from stepcut.errors import VideoError
-from stepcut.features.video.probe import probe
+from stepcut.features.video.container import probe
 from stepcut.features.video.sample import Samples, _timed, sample_frames
 
 

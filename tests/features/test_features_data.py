@@ -10,7 +10,7 @@ from backbone_kit import load_on
 from stepcut.features.backbones import load_backbone
 from stepcut.features.extract import extract
 from stepcut.features.find import find_videos
-from stepcut.features.video.probe import probe
+from stepcut.features.video.container import probe
 from stepcut.features.video.sample import sample_frames
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -18,7 +18,7 @@ from parallel_kit import Grey
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.extract import export, extract, load_features
-from stepcut.features.video.probe import probe, read_info, read_packets
+from stepcut.features.video.container import probe, read_info, read_packets
 from stepcut.features.video.sample import sample_frames
 
 

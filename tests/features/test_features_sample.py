@@ -13,7 +13,7 @@ from features_films import HEIGHT, WIDTH, make_film, number_of, picture
 from PIL import Image
 
 from stepcut.errors import OptionError
-from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.container import key_times, probe
 from stepcut.features.video.sample import sample_frames
 from stepcut.rate import as_rate
 

@@ -19,7 +19,7 @@ from stepcut.app.workspace import Workspace
 from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError
 from stepcut.features.backbones import pack, unpack
 from stepcut.features.extract import extract
-from stepcut.features.video.probe import key_times, probe, read_info, read_packets
+from stepcut.features.video.container import key_times, probe, read_info, read_packets
 from stepcut.features.video.sample import sample_frames
 from stepcut.parallel import local
 from stepcut.parallel.local import Local

@@ -174,7 +174,7 @@ def other_targets(folder):
 
     from stepcut.app.watching import Journal
     from stepcut.features.files import load_features
-    from stepcut.features.video.probe import probe
+    from stepcut.features.video.container import probe
     from stepcut.features.video.sample import sample_frames
     from stepcut.procedure.edits import Edits
     from stepcut.procedure.learning import learn

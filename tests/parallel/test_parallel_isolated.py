@@ -9,7 +9,7 @@ HIDDEN = ("struct", "socket", "pickle", "filelock", "av", "numpy", "scipy", "msg
 """Modules that a process imports, early or late."""
 
 VIDEO = """
-from stepcut.features.video.probe import probe
+from stepcut.features.video.container import probe
 print(probe(sys.argv[2]).frames)
 """
 WORKERS = """
@@ -59,7 +59,7 @@ def hostile(tmp_path):
 def test_no_process_runs_files_of_the_current_folder(code, hostile, kitchen, tmp_path):
     video = str(next((kitchen / "videos").glob("*.mp4")))
     # The parent has all that it needs itself before it goes there, and looks there for modules.
-    preload = "import os, sys, stepcut.app.jobs, stepcut.features.video.probe\n"
+    preload = "import os, sys, stepcut.app.jobs, stepcut.features.video.container\n"
     start = preload + "assert not sys.path[0]; os.chdir(sys.argv[1])\n"
     command = [sys.executable, "-c", start + code, str(hostile), video]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

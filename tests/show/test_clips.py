@@ -17,8 +17,7 @@ from PIL import Image
 from stepcut.cli.common import find_moved
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, VideoError
-from stepcut.features.video.container import open_video
-from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.container import key_times, open_video, probe
 from stepcut.features.video.sample import sample_frames
 from stepcut.show.clips import cut_clip, grid_movie, side_by_side, write_clips
 from stepcut.timeline import Segment, Timeline

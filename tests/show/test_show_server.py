@@ -248,7 +248,7 @@ def test_posters_and_frame_rates(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mp4", "webm"])
 def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(place, kind, tmp_path):
-    from stepcut.features.video.probe import probe
+    from stepcut.features.video.container import probe
     from stepcut.show.video import proxy_of
 
     broken = tmp_path / "broken.mp4"

@@ -34,7 +34,7 @@ from stepcut.evaluation.budget import time_budget
 from stepcut.evaluation.groups import compare_groups
 
 # Imported here, because concurrent imports in request threads can see partial modules.
-from stepcut.features.video.probe import probe
+from stepcut.features.video.container import probe
 from stepcut.files.names import safe_name
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.taught import take_back

@@ -28,7 +28,7 @@ from stepcut.app.state import Viewer
 from stepcut.app.watching import state_folder
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, VideoError, check_kind
-from stepcut.features.video.probe import probe
+from stepcut.features.video.container import probe
 from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import short_names

@@ -12,7 +12,7 @@ from stepcut.app.jobs import FINISHED, Job, Jobs
 from stepcut.app.state import Viewer, recordings
 from stepcut.errors import OptionError, StepcutError, as_items, in_words, printable
 from stepcut.features.find import natural
-from stepcut.features.video.probe import probe
+from stepcut.features.video.container import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.formats import FORMATS
 from stepcut.methods.inputs import as_step_count

@@ -23,8 +23,7 @@ from stepcut.features.files import (
     stamp,
     write_rows,
 )
-from stepcut.features.video.container import blame, check_file
-from stepcut.features.video.probe import probe
+from stepcut.features.video.container import blame, check_file, probe
 from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import local

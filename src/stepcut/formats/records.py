@@ -230,7 +230,7 @@ def video_rate(video: str) -> Fraction | None:
     """Return the frame rate of a video file, or None if it cannot be opened."""
     if not Path(video).is_file():
         return None
-    from stepcut.features.video.probe import probe
+    from stepcut.features.video.container import probe
 
     try:
         return probe(video).rate

@@ -18,6 +18,11 @@ from typing import Any, NoReturn
 
 from stepcut.errors import StepcutError, in_words
 
+try:
+    import resource
+except ImportError:  # on Windows, which has no such limits
+    resource = None  # type: ignore[assignment]
+
 IDLE = 60.0
 """Seconds without work after which a worker ends."""
 Report = Callable[[str, Any], None]
@@ -151,23 +156,23 @@ def _leave(*_: object) -> None:
 
 @contextmanager
 def memory_limit(most: int) -> Iterator[None]:
-    """Let this worker take at most that many more bytes inside the block, where the system can."""
-    try:
-        import resource
-
-        with open("/proc/self/status", encoding="ascii") as file:
-            fields = dict(line.split(":", 1) for line in file)
-        used = int(fields["VmData"].split()[0]) * 1024
-    except (ImportError, OSError, KeyError, ValueError):
-        yield
-        return
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    hard = before[1]
-    allowed = used + most if hard == resource.RLIM_INFINITY else min(used + most, hard)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
+    """Let a worker take at most that many more bytes inside the block, where the system can."""
+    before = _limit_memory(most) if is_worker() else None
     try:
         yield
     finally:
-        with suppress(ValueError, OSError):
+        if before is not None:
             resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _limit_memory(most: int) -> tuple[int, int] | None:
+    """Return the limits before, None if they stay."""
+    with suppress(OSError, StopIteration, ValueError, AttributeError):
+        with open("/proc/self/status", encoding="ascii") as file:
+            used = next(line for line in file if line.startswith("VmData")).split()[1]
+        before = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        allowed = int(used) * 1024 + most
+        if soft == resource.RLIM_INFINITY or allowed < soft:
+            resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
+            return before
+    return None

@@ -239,7 +239,7 @@ def read_durations(root: Path) -> dict[str, float]:
 
 def video_duration(path: Path) -> float | None:
     """Return the length in the header of a video, without decoding; None if it has none."""
-    from stepcut.features.video.probe import stated_length
+    from stepcut.features.video.container import stated_length
 
     try:
         return stated_length(path)

@@ -16,8 +16,7 @@ from PIL import Image
 
 from stepcut.errors import OptionError, VideoError
 from stepcut.evaluation.budget import time_budget
-from stepcut.features.video.container import blame, open_video
-from stepcut.features.video.probe import key_times, probe
+from stepcut.features.video.container import blame, key_times, open_video, probe
 from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files.atomic import whole_file, write_bytes
 from stepcut.files.names import safe_name

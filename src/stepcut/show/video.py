@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from stepcut.errors import VideoError, choose
-from stepcut.features.video.container import open_video
-from stepcut.features.video.probe import probe
+from stepcut.features.video.container import open_video, probe
 from stepcut.features.video.sample import frame_at, sample_frames
 from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir

@@ -74,7 +74,8 @@ def load_backbone(
                 setting=name,
                 value=value,
             )
-    with placed(setting="backbone", path=spec.backbone if spec.is_file else None):
+    path = spec.backbone if spec.is_file else None
+    with placed(setting="backbone", path=path):
         return load(spec, place)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones.backbone import Frames, Network, Place, Rows
+from stepcut.features.backbones.backbone import Frames, Network, Place, Rows, precision
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.spec import FETCH, FeatureSpec
 from stepcut.plugins import pip_install
@@ -22,7 +22,6 @@ Found = tuple[Any, Callable[[Any], Any], dict[str, Any]]
 
 def load_hub(spec: FeatureSpec, place: Place) -> Network:
     """Load the network of `timm:NAME`, `hf:NAME` or `open_clip:NAME`."""
-    device, _ = place
     hub, _, name = spec.backbone.partition(":")
     try:
         module, forward, stated = HUBS[hub](name, spec)
@@ -33,43 +32,34 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
         ) from error
     except (RuntimeError, OSError) as error:  # an unknown name, or the download failed
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        what = f"backbone={spec.backbone!r}: {hub} cannot load it ({reason})"
-        raise OptionError(
-            f"{what}. Check its name and the connection to the hub.",
-            setting="backbone",
-            value=spec.backbone,
-        ) from error
+        what = f"{hub} cannot load it ({reason}). Check its name and the connection to the hub."
+        raise _refused(spec, what) from error
     if spec.weights not in (None, FETCH):
-        weights = {
-            key: value
-            for key, value in read_weights(str(spec.weights))[0].items()
-            if value.ndim > 0
-        }
-        _fill(module, weights, spec)
+        _fill(module, read_weights(str(spec.weights))[0], spec)
     stated["colour"] = "rgb"
-    full = replace(
-        spec, **{key: value for key, value in stated.items() if getattr(spec, key) is None}
-    )
-    module.eval().to(device)
+    full = replace(spec, **{k: value for k, value in stated.items() if getattr(spec, k) is None})
+    module.eval().to(place.device)
     digest = hashlib.sha256()
     for key, value in sorted(module.state_dict().items()):
-        digest.update(
-            key.encode() + np.ascontiguousarray(value.detach().float().cpu().numpy()).data
-        )
+        array = np.ascontiguousarray(value.detach().float().cpu().numpy())
+        digest.update(key.encode() + array.data)
     how = f"{full.size} {full.mean} {full.scale} {full.clip_frames} {full.clip_fps}"
-    how = f"{how} torch-{device.split(':')[0]}"
-    mark = (
-        f"{spec.backbone} {digest.hexdigest()[:16]} {how}{' bgr' if full.colour == 'bgr' else ''}"
-    )
+    mark = f"{spec.backbone} {digest.hexdigest()[:16]} {how} {precision(place)}"
+    mark += " bgr" * (full.colour == "bgr")
 
     def build() -> Callable[[Frames], Rows]:
         from stepcut.features.backbones.torch_runtime import TorchRuntime, dtype_on
 
-        module.to(dtype_on(device))
-        run = TorchRuntime(forward, full.mean or (), full.scale or (), device)
+        module.to(dtype_on(place.device))
+        run = TorchRuntime(forward, full.mean or (), full.scale or (), place.device)
         return (lambda frames: run(frames[..., ::-1])) if full.colour == "bgr" else run
 
     return Network(full, spec.backbone, 0, full.size or 0, mark, build, place)
+
+
+def _refused(spec: FeatureSpec, what: str) -> OptionError:
+    message = f"backbone={spec.backbone!r}: {what}"
+    return OptionError(message, setting="backbone", value=spec.backbone)
 
 
 def _timm(name: str, spec: FeatureSpec) -> Found:
@@ -86,11 +76,7 @@ def _open_clip(name: str, spec: FeatureSpec) -> Found:
 
     fetch, (name, _, tag) = _may_fetch(spec), name.partition("/")
     if fetch and not tag:
-        raise OptionError(
-            f"backbone={spec.backbone!r}: name the weights too, such as open_clip:ViT-B-32/openai.",
-            setting="backbone",
-            value=spec.backbone,
-        )
+        raise _refused(spec, "name the weights too, such as open_clip:ViT-B-32/openai.")
     model = open_clip.create_model(name, pretrained=tag if fetch else None)
     visual = model.visual
     size = visual.image_size if isinstance(visual.image_size, int) else visual.image_size[0]
@@ -111,11 +97,7 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
         data, _ = ImageProcessingMixin.get_image_processor_dict(name, **local)
     except (OSError, ValueError) as error:
         what = f"not on this machine as safetensors ({str(error).strip().splitlines()[0]})"
-        raise OptionError(
-            f"backbone={spec.backbone!r}: {what}. Allow the download: --weights fetch.",
-            setting="backbone",
-            value=spec.backbone,
-        ) from error
+        raise _refused(spec, f"{what}. Allow the download: --weights fetch.") from error
     config = getattr(model.config, "vision_config", model.config)
 
     def forward(x: Any) -> Any:
@@ -157,15 +139,12 @@ def _may_fetch(spec: FeatureSpec) -> bool:
 def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
     import torch
 
+    tensors = {key: torch.from_numpy(value) for key, value in weights.items() if value.ndim > 0}
     try:
-        answer = module.load_state_dict(
-            {name: torch.from_numpy(array) for name, array in weights.items()}, strict=False
-        )
-        needed = {name for name, _ in module.named_parameters()}
-        lost = [name for name in answer.missing_keys if name in needed]
-        reason = (
-            f"{len(lost)} parameters are not in the file ({', '.join(lost[:3])})" if lost else ""
-        )
+        missing = module.load_state_dict(tensors, strict=False).missing_keys
+        lost = sorted({name for name, _ in module.named_parameters()} & {*missing})
+        shown = ", ".join(lost[:3])
+        reason = f"{len(lost)} parameters are not in the file ({shown})" if lost else ""
     except RuntimeError as error:  # different shapes
         reason = str(error).splitlines()[-1].strip()
     if reason:

@@ -1,11 +1,13 @@
-"""Open a video file, choose its stream, and explain why a bad file is bad."""
+"""Open and probe video files: choose the stream, and explain why a bad file is bad."""
 
 import errno
 import os
 import stat
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,10 +17,16 @@ from av.codec.hwaccel import HWAccel
 from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError, WorkerDied, placed
-from stepcut.features.video.damage import cut_short, mendable
+from stepcut.features.video.damage import (
+    check_length,
+    cut_short,
+    mendable,
+    stated_duration,
+    stated_rate,
+)
 from stepcut.files.sparse import is_hole
 from stepcut.parallel.local import ask
-from stepcut.parallel.worker import is_worker, memory_limit, time_limit
+from stepcut.parallel.worker import alive, is_worker, memory_limit, time_limit
 
 if TYPE_CHECKING:  # the process that opens videos starts sooner without it
     from stepcut.files.addresses import Address
@@ -44,6 +52,7 @@ OPEN_MEMORY = 2**29
 """Bytes that a worker may take to open a video: a small file may claim an index of gigabytes."""
 MOST_PIXELS = 2**27
 """Pixels of the largest frame that is decoded, somewhat more than 16K."""
+PIXELS = {"max_pixels": str(MOST_PIXELS)}
 
 _opened: set[tuple[int, ...]] = set()
 """Files that a worker has opened."""
@@ -109,7 +118,7 @@ def open_here(
     file = Path(path)
     with blame(file):
         try:
-            with time_limit(OPEN_SECONDS, "opening it"), _little_memory():
+            with time_limit(OPEN_SECONDS, "opening it"), memory_limit(OPEN_MEMORY):
                 container = _open(file, gpu)
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
@@ -126,25 +135,17 @@ def open_here(
         with container:
             stream = _choose_stream(file, container)
             _check_size(file, stream)
-            stream.codec_context.options = {"max_pixels": str(MOST_PIXELS)}
+            stream.codec_context.options = PIXELS
             stream.thread_type = "AUTO"
             stream.codec_context.thread_count = threads
             yield container, stream
-
-
-def _little_memory() -> AbstractContextManager[None]:
-    return memory_limit(OPEN_MEMORY) if is_worker() else nullcontext()
 
 
 def _open(file: Path, gpu: str | None) -> Any:
     """Return the PyAV container of `file`; its decoder runs on `gpu` if possible and worthwhile."""
     # "file:" makes a name with a colon a file name.
     how: dict[str, Any] = {
-        "options": {
-            "protocol_whitelist": "file",
-            "format_whitelist": CONTAINERS,
-            "max_pixels": str(MOST_PIXELS),
-        },
+        "options": {"protocol_whitelist": "file", "format_whitelist": CONTAINERS, **PIXELS},
         "metadata_errors": "replace",
     }
     container = av.open(f"file:{file}", **how)
@@ -255,3 +256,98 @@ def turn_of(frame: Any) -> tuple[bool, int, int]:
     transposed = abs(a) + abs(d) < abs(b) + abs(c)
     down, across = (b, c) if transposed else (d, a)
     return transposed, -1 if down < 0 else 1, -1 if across < 0 else 1
+
+
+@dataclass(frozen=True)
+class VideoInfo:
+    duration: float
+    """Seconds; read from the packets if the file does not state it."""
+    rate: Fraction | None
+    """Average frames per second."""
+    width: int
+    """As displayed, after rotation."""
+    height: int
+    codec: str
+    frames: int | None
+    """Number of frames, if the file states it."""
+
+
+def probe(path: str | os.PathLike[str]) -> VideoInfo:
+    """Probe the video at `path`: its header and first frame, and all packets if it has no length."""
+    return elsewhere(read_info, path)
+
+
+def read_info(path: str | os.PathLike[str]) -> VideoInfo:
+    """Do the work of `probe` in this process; a worker keeps its time limit."""
+    with time_limit(OPEN_SECONDS, "opening it"), open_here(path) as (container, stream):
+        codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
+        duration, _ = stated_duration(container, stream)
+        try:
+            first = next(container.decode(stream), None)
+        except (av.error.FFmpegError, OSError):  # the first packet is damaged; sampling skips it
+            first = None
+        width, height = stream.codec_context.width, stream.codec_context.height
+        if first is not None:
+            width, height = first.width, first.height
+            if turn_of(first)[0]:
+                width, height = height, width
+        if not width or not height:
+            what = f"no frame can be decoded (codec {codec})"
+            raise VideoError(f"{path}: {what}. Copy it again, or exclude it.")
+        if duration is None:
+            duration, _ = read_packets(path)
+        if frames is not None:
+            check_length(path, duration, frames)
+        return VideoInfo(float(duration), rate, width, height, codec, frames)
+
+
+def key_times(path: str | os.PathLike[str]) -> list[Fraction]:
+    """Return the times of the key frames in seconds after the first frame.
+
+    The list is empty if the timestamps do not allow seeking.
+    """
+    return elsewhere(read_packets, path)[1]
+
+
+def stated_length(path: str | os.PathLike[str]) -> float | None:
+    """Return the length in the header of a video, without decoding; None if it has none."""
+    return elsewhere(read_header, path)
+
+
+def read_header(path: str | os.PathLike[str]) -> float | None:
+    """Do the work of `stated_length` in this process; a worker keeps its time limit."""
+    with open_here(path) as (container, stream):
+        length, _own = stated_duration(container, stream)
+    return None if length is None else float(length)
+
+
+def read_packets(path: str | os.PathLike[str]) -> tuple[Fraction, list[Fraction]]:
+    """Return the length of a video by the timestamps of its packets, and its key times."""
+    first: Fraction | None = None
+    last = total = Fraction(0)
+    keys: list[Fraction] = []
+    fit = True
+    with (
+        time_limit(OPEN_SECONDS, "opening it"),
+        open_here(path) as (container, stream),
+        suppress(av.error.FFmpegError, OSError),
+    ):
+        step = 1 / (stated_rate(stream) or Fraction(25))
+        for packet in container.demux():  # of all streams, as far as they are readable
+            alive()
+            if not packet.size or packet.stream_index != stream.index:
+                continue
+            length = packet.duration * packet.time_base if packet.duration else step
+            total += length
+            if packet.pts is None:
+                fit = False
+                continue
+            time = packet.pts * packet.time_base
+            first = time if first is None else min(first, time)
+            last = max(last, time + length)
+            if packet.is_keyframe:
+                fit = fit and (not keys or time > keys[-1])
+                keys.append(time)
+    return total if first is None else last - first, [
+        time - (first or 0) for time in keys
+    ] if fit else []
