@@ -1,4 +1,4 @@
-"""A recipe names steps by order and duration; namer words are only suggestions."""
+"""A recipe names steps by order; namer words are only suggestions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.naming import fit_recipe, read_recipe, words_of_namer
+from stepcut.procedure.naming import read_recipe, words_of_namer
 
 QUICK: dict[str, Any] = {"restarts": 2}
 
@@ -32,52 +32,8 @@ def test_a_recipe_names_the_steps_in_their_order() -> None:
     )
     assert procedure.timelines["0"].sequence() == ["pour", "stir", "bake", "serve"]
     assert procedure.suggestions == {}
-
-
-@pytest.mark.slow
-def test_a_recipe_names_the_steps_of_every_video_in_its_order(tmp_path: Path) -> None:
-    videos = films([[0, 1, 2, 3]] * 6)
-    (tmp_path / "steps.txt").write_text("pour\nstir\n\nbake\nserve\n")
-    procedure = sc.learn(videos, recipe=tmp_path / "steps.txt", **QUICK)
-    assert procedure.steps == ["pour", "stir", "bake", "serve"]
-    assert all(one.sequence() == procedure.steps for one in procedure.timelines.values())
-
-
-@pytest.mark.slow
-def test_where_the_order_does_not_decide_names_are_offered(tmp_path: Path) -> None:
-    """A method that does not learn from transcripts is given names afterwards, where they are clear."""
-    videos = films([[0, 1, 2, 3], [0, 2, 1, 3]] * 3)
-    (tmp_path / "steps.txt").write_text("pour\nstir\n\nbake\nserve\n")
-    procedure = sc.learn(
-        videos, recipe=tmp_path / "steps.txt", method="kmeans", rate=1.0, cache=tmp_path
-    )
-    open_steps = [number for number, name in enumerate(procedure.steps) if name.startswith("step ")]
-    assert len(open_steps) == 2
-    assert all({"stir", "bake"} == set(procedure.suggestions[number]) for number in open_steps)
-    procedure.save(tmp_path / "a.proc")
-    assert sc.load(tmp_path / "a.proc").suggestions == procedure.suggestions
-    number = open_steps[0]
-    assert number not in procedure.rename({number: "stir"}).suggestions
-
-
-def test_durations_decide_where_the_order_does_not() -> None:
-    labels = {"a": np.repeat([0, 1], [10, 40]), "b": np.repeat([1, 0], [40, 10])}
-    recipe = read_recipe(["stir; 40 s; any time", "pour; 10 s; any time"])
-    sure, likely = fit_recipe(recipe, labels, 2, 1.0)
-    assert (sure, likely) == ({0: "pour", 1: "stir"}, {})
-
-
-def test_a_step_at_any_time_leaves_the_names_open_that_it_may_move() -> None:
-    labels = dict.fromkeys("abc", np.repeat([0, 1, 2], [9, 5, 20]))
-    sure, likely = fit_recipe(read_recipe(["pour", "stir", "wipe; any time"]), labels, 3, 1.0)
-    assert sure == {}  # wiping may come at any position
-    assert likely == {
-        0: ["pour", "wipe", "stir"],
-        1: ["pour", "stir", "wipe"],
-        2: ["stir", "wipe", "pour"],
-    }
-    told = fit_recipe(read_recipe(["pour", "stir", "wipe; 20 s; any time"]), labels, 3, 1.0)
-    assert told == ({0: "pour", 1: "stir", 2: "wipe"}, {})
+    with raises(OptionError, "kmeans", "recipes", setting="transcripts"):
+        sc.learn(films([[0, 1, 2, 3]] * 4), recipe=["pour", "stir"], method="kmeans")
 
 
 def test_lines_of_a_recipe() -> None:

@@ -5,12 +5,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
 
-from stepcut.annotations import Annotation, Annotations, RecipeStep, gaps
+from stepcut.annotations import Annotation, Annotations, gaps
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.errors import OptionError
 from stepcut.features.features import Features
@@ -23,8 +23,7 @@ from stepcut.methods.method import Method, adapt
 from stepcut.methods.quality import Quality, measure, warn_of_nothing_shared
 from stepcut.procedure.content import digest_of, find_copies, rows_digest
 from stepcut.procedure.corrections.document import Part, join
-from stepcut.procedure.labels import carry_names
-from stepcut.procedure.naming import Namer, fit_recipe, words_of_namer
+from stepcut.procedure.naming import Namer, carry_names, words_of_namer
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import BACKGROUND, Segment, Timeline, runs, unnamed
 from stepcut.version import __version__
@@ -37,7 +36,6 @@ def fit(
     names: Sequence[str] | None = None,
     annotations: Annotations | None = None,
     before: Mapping[str, Labels] | None = None,
-    recipe: Sequence[RecipeStep] = (),
     namer: Namer | None = None,
     progress: Hook = silent,
     checkpoint: Path | None = None,
@@ -48,7 +46,6 @@ def fit(
     names       step names; with annotations those of all steps, "" for an unnamed one
     annotations the annotations to learn from
     before      the earlier step numbers of every row, in the order of `names`
-    recipe      names steps by order and duration, for a method that cannot learn from a recipe
     checkpoint  a file for the state of long training
 
     Returns the fields of a `Procedure`.
@@ -110,10 +107,7 @@ def fit(
         steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
     hints: dict[int, list[str]] = {}
     videos = {one.name: None if one.path is None else whole_path(one.path) for one in features}
-    if recipe:
-        certain, hints = fit_recipe(recipe, labels, method.steps_, float(per_second))
-        steps = [certain.get(number, name) for number, name in enumerate(steps)]
-    elif namer is not None:
+    if namer is not None:
         hints = words_of_namer(namer, videos, labels, method.steps_, float(per_second))
     config["suggestions"] = {str(number): words for number, words in sorted(hints.items())}
     annotations = annotations or Annotations()
@@ -142,17 +136,22 @@ def fit(
     }
 
 
+def refuse_transcripts(method: str) -> NoReturn:
+    """Refuse transcripts and recipes for a `method` that does not learn from them."""
+    raise OptionError(
+        f"method {method} does not learn from transcripts or recipes. Give labels, clicks or names "
+        "instead, or use the default method.",
+        setting="transcripts",
+    )
+
+
 def _accepted(
     method: Method, constraints: list[Constraint | None], labels: Sequence[Labels | None]
 ) -> list[Constraint | None]:
     """The constraints for a `method`; clicks become one-row `labels` if it takes only labels."""
     takes = method.learns_from
     if "transcript" not in takes and any(one and one.transcript for one in constraints):
-        raise OptionError(
-            f"method {type(method).__name__} does not learn from transcripts. "
-            "Give labels or clicks instead.",
-            setting="transcripts",
-        )
+        refuse_transcripts(type(method).__name__)
     return constraints if "clicks" in takes else as_constraints(labels)
 
 

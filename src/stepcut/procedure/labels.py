@@ -6,7 +6,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from stepcut.annotations import (
     PYTHON,
@@ -40,6 +39,7 @@ from stepcut.procedure.lengths import (
     far_too_short,
     fitting_rate,
 )
+from stepcut.procedure.naming import nameless
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline, is_unnamed, runs, unnamed
 
@@ -496,49 +496,3 @@ def _report_little(annotations: Annotations, rate: Fraction) -> None:
             f"{many} annotated only {how} in all videos together, which is little evidence. "
             "Annotate another video, too."
         )
-
-
-# ---------------------------------------------------------------------- names after teaching
-
-
-def nameless(number: int) -> str:
-    """Return the placeholder name of an unnamed step beside named ones.
-
-    >>> nameless(4)
-    'step 5 (no name yet)'
-    """
-    return f"{unnamed(number)} (no name yet)"
-
-
-def carry_names(
-    names: Sequence[str],
-    annotated: Collection[str],
-    before: Mapping[str, Labels],
-    after: Mapping[str, Labels],
-) -> list[str]:
-    """Name the steps after teaching.
-
-    The `annotated` ones of `names` stay. The others go to the steps that share most rows with the
-    steps of that name `before`; the rest get placeholders.
-    """
-    count = len(names)
-    free = [number for number, name in enumerate(names) if name not in annotated]
-    old = [number for number in free if names[number]]
-    kept = [name if name in annotated else "" for name in names]
-    alike = shared_rows(before, after, count, count)[:-1, :-1] + 0.5 * np.eye(count)
-    shared = alike[np.ix_(old, free)]
-    for i, j in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
-        if before:
-            kept[free[j]] = names[old[i]]
-    return [name or nameless(number) for number, name in enumerate(kept)]
-
-
-def shared_rows(
-    before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int
-) -> Labels:
-    """Count rows by step `before` and `after`, (rows + 1, columns + 1); background is last."""
-    shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
-    for name in after:
-        if name in before:
-            np.add.at(shared, (before[name], after[name]), 1)  # -1 is the last
-    return shared

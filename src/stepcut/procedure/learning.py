@@ -27,7 +27,7 @@ from stepcut.order.orders import find_alike
 from stepcut.parallel import open_engine
 from stepcut.parallel.engine import Engine
 from stepcut.plugins import check_part, find, name_of
-from stepcut.procedure.fitting import fingerprint, fit
+from stepcut.procedure.fitting import fingerprint, fit, refuse_transcripts
 from stepcut.procedure.folder import check_output, read_config
 from stepcut.procedure.labels import (
     LabelSource,
@@ -177,6 +177,8 @@ def learn(
     check_settings(part, seed, options)
     if isinstance(part, type) and not getattr(part, "chooses_steps", True) and not given:
         as_whole_count(steps, part.__name__)
+    if (orders or listed) and "transcript" not in getattr(part, "learns_from", ()):
+        refuse_transcripts(method if isinstance(method, str) else type(method).__name__)
     if listed and run.names is not None:
         raise OptionError("recipe and names are both set; give one of the two.", setting="names")
     custom = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
@@ -195,30 +197,20 @@ def learn(
         )
     check_features(features, inputs.places)
     check_amount(features, steps, failures)
-    # A method that cannot learn from a recipe uses it only to name the discovered steps.
-    by_name = [] if "transcript" in getattr(part, "learns_from", ()) else listed
-    if by_name and (read or orders):
-        raise OptionError(
-            f"method {method} cannot use a recipe and labels together; give one of the two.",
-            setting="recipe",
-        )
     annotations, names = None, run.names
-    if given and not by_name:
+    if given:
         count = steps if isinstance(steps, int) else None
         origin = origin_of(transcripts if labels is None else labels)
         annotations, names = first_annotations(
             Videos.of(features), read, orders, listed, origin, count, names
         )
         steps = len(names)
-    elif by_name and steps == "auto":
-        steps = len(by_name)
     made = make_method(part, steps, float(features[0].rate), seed, options)
     if hasattr(made, "device"):
         vars(made)["device"] = run.device
     config = make_config(made, seed, features, failures)
     config |= {"false_alarms": run.false_alarms, "source": inputs.places}
-    named = [str(line) for line in by_name] if by_name else names
-    config["fingerprint"] = fingerprint(features, config, named, annotations)
+    config["fingerprint"] = fingerprint(features, config, names, annotations)
     if output is not None and already_there(output, config["fingerprint"]):
         # The caller passed any custom method or backbone, so it is trusted.
         saved = load(output, type(made), features[0].spec is None or features[0].spec.trusted)
@@ -237,7 +229,6 @@ def learn(
             names,
             annotations,
             None,
-            by_name,
             run.namer,
             progress,
             checkpoint,

@@ -23,8 +23,9 @@ from stepcut.procedure.folder import (
     put_in_place,
     read_fingerprint,
 )
-from stepcut.procedure.labels import LabelSource, shared_rows
+from stepcut.procedure.labels import LabelSource
 from stepcut.procedure.loading import load
+from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.storage import read_corrections
 from stepcut.progress import Hook, silent
