@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from store_kit import change_config
 
 import stepcut as sc
 from stepcut.cli.common import spec_of
@@ -11,7 +12,6 @@ from stepcut.cli.learn import settings
 from stepcut.cli.main import main
 from stepcut.cli.parser import make_parser
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.atomic import read_json, write_json
 
 COMMANDS = ["features", "learn"]
 ALL = [
@@ -60,11 +60,10 @@ def test_they_arrive_at_the_backbone(command, tmp_path, capsys):
 def test_the_device_is_the_machines(tmp_path, capsys):
     rows = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2
     sc.learn(rows, steps=2, output=tmp_path / "p.proc", restarts=2)
-    config = read_json(tmp_path / "p.proc" / "config.json")
     # As stepcut 0.1.0 wrote it on a machine with a GPU.
     old = dict.fromkeys(("weights", "layer", "family"))
     old |= {"name": "efficientnet-lite0", "fps": "2", "device": "cuda"}
-    write_json(tmp_path / "p.proc" / "config.json", {**config, "backbone": old})
+    change_config(tmp_path / "p.proc", backbone=old)
     assert sc.load(tmp_path / "p.proc").spec == FeatureSpec()
     (tmp_path / "a.mp4").touch()
     for command in ("check", "segment", "guide"):
@@ -80,8 +79,7 @@ def test_learn_like_takes_the_spec(tmp_path, monkeypatch):
     spec = FeatureSpec("resnet50", Fraction(3), "w.pth", "conv3a", "v1")
     rows = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2
     sc.learn(rows, steps=2, output="old.proc", restarts=2)
-    config = read_json(tmp_path / "old.proc" / "config.json")
-    write_json(tmp_path / "old.proc" / "config.json", {**config, "backbone": spec.to_json()})
+    change_config(tmp_path / "old.proc", backbone=spec.to_json())
     like = settings(parse("learn", "--like", "old.proc", "--layer", "conv4c"))
     assert like["backbone"] == FeatureSpec(
         "resnet50", Fraction(3), str(tmp_path / "w.pth"), "conv4c", "v1"

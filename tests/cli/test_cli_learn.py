@@ -2,12 +2,12 @@
 
 import contextlib
 import io
-import json
 import shutil
 import sys
 
 import pytest
 from errors_kit import raises
+from store_kit import change_config, config_of
 
 import stepcut as sc
 from stepcut.cli import learn
@@ -68,9 +68,7 @@ def test_segment_without_a_file_prints(kitchen, place, capsys):
 def test_like_takes_the_settings_of_an_earlier_procedure(kitchen, place, tmp_path):
     words = ["learn", str(kitchen / "videos"), "--like", str(place), "--quiet", "-o"]
     assert main([*words, str(tmp_path / "b.proc")]) == 0
-    one, other = (
-        json.loads((folder / "config.json").read_text()) for folder in (place, tmp_path / "b.proc")
-    )
+    one, other = (config_of(folder) for folder in (place, tmp_path / "b.proc"))
     assert one == other
     assert main([*words, str(tmp_path / "c.proc"), "-k", "2"]) == 0
     assert len(sc.load(tmp_path / "c.proc").steps) == 2
@@ -117,8 +115,7 @@ def _like(place, folder, changes):
     """A copy of a procedure with a changed config."""
     like = folder / "a.proc"
     shutil.copytree(place, like)
-    config = json.loads((like / "config.json").read_text())
-    (like / "config.json").write_text(json.dumps({**config, **changes}))
+    change_config(like, **changes)
     return like
 
 

@@ -33,7 +33,6 @@ from stepcut.cli.webhook import post
 from stepcut.errors import OutputError, VideoError
 from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.folder import put_in_place
 from stepcut.procedure.learning import learn
 from stepcut.procedure.loading import load
 
@@ -152,18 +151,18 @@ def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
     edits.do({"do": "rename", "step": 0, "name": "pour"}, edits.revision)
     assert next(latest).steps[0] == "pour"
     assert next(latest) is next(latest)
-    (place / "config.json").rename(tmp_path / "config.json")
+    (place / "revisions").rename(tmp_path / "revisions")
     assert next(latest).steps[0] == "pour"  # as it was, until it can be read again
     assert "not a procedure" in capsys.readouterr().err
     assert next(latest).steps[0] == "pour"
     assert capsys.readouterr().err == ""  # told once
-    (tmp_path / "config.json").rename(place / "config.json")
+    (tmp_path / "revisions").rename(place / "revisions")
     learn(
         [np.random.default_rng(n).normal(size=(30, 6)) for n in range(4)],
         steps=3,
         output=tmp_path / "q.proc",
     )
-    put_in_place(tmp_path / "q.proc", place)
+    load(tmp_path / "q.proc").save(place)
     assert len(next(latest).steps) == 3
 
 
@@ -277,8 +276,7 @@ def test_what_a_stranger_puts_into_the_folder_hides_no_video(learned, tmp_path, 
     stamp = [str(arriving / "broken.mp4"), state.st_size, state.st_mtime_ns]
     forged = {"stamp": stamp, "video": "broken", "verdict": "fine"}
     (arriving / ".stepcut-watch.jsonl").write_text(json.dumps(forged) + "\n")
-    for name in ("config.json", "steps.json"):
-        shutil.copy(learned / name, arriving / name)
+    shutil.copytree(learned, arriving, dirs_exist_ok=True)
     words = ["watch", str(arriving), "-p", str(learned), "--once"]
     assert main(words) == 2
     assert json.loads(capsys.readouterr().out)["verdict"] == "error"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from errors_kit import raises
 from features_films import make_film
+from store_kit import change_config
 
 import stepcut as sc
 from stepcut.cli.main import main
@@ -16,7 +17,6 @@ from stepcut.features.extract import export, load_features
 from stepcut.features.features import Features
 from stepcut.features.files import save_rows
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.atomic import read_json, write_json
 
 ROWS = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)
 
@@ -76,8 +76,7 @@ def test_a_spec_is_read_back_as_it_was_written():
 )
 def test_a_damaged_spec_is_found_when_a_procedure_is_loaded(said, learned, tmp_path):
     shutil.copytree(learned, tmp_path / "p.proc")
-    config = read_json(tmp_path / "p.proc" / "config.json")
-    write_json(tmp_path / "p.proc" / "config.json", {**config, "backbone": said})
+    change_config(tmp_path / "p.proc", backbone=said)
     with raises(ProcedureError, "damaged"):
         sc.load(tmp_path / "p.proc")
 

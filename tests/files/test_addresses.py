@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from errors_kit import raises
 from parallel_kit import Logged, seen
+from store_kit import change_config
 
 import stepcut as sc
 from stepcut.cli.main import main
@@ -183,13 +184,12 @@ def test_an_address_in_a_file_is_not_asked(memory, tmp_path, monkeypatch):
         raise EOFError
 
     monkeypatch.setattr(Address, "fs", property(ask))
-    config = read_json(tmp_path / "a.proc" / "config.json")
     for weights, name in (("ftp://a/w.pth", "resnet50"), (None, "ftp://a/net.onnx")):
         said = {"name": name, **({"weights": weights} if weights else {})}
         save_rows(tmp_path / "v.safetensors", rows, {"rate": "1", "spec": json.dumps(said)})
         with pytest.raises(FeatureError, match="is an address"):
             load_features(tmp_path / "v.safetensors")
-        write_json(tmp_path / "a.proc" / "config.json", {**config, "backbone": said})
+        change_config(tmp_path / "a.proc", backbone=said)
         with pytest.raises(ProcedureError, match="is an address"):
             sc.load(tmp_path / "a.proc")
     films = {name: f"ftp://a/{name}.mp4" for name in ("v", "w")}
@@ -274,7 +274,7 @@ def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
     for words in (["view", there, "--no-browser"], ["teach", there, "--back"]):
         assert main(words) == 2
         assert f"{there}: viewing and correcting need a local folder" in capsys.readouterr().err
-    (memory / "taught.proc" / "steps.json").write_text("[")
+    (memory / "taught.proc" / "CURRENT").write_text("[")
     with raises(ProcedureError, str(there), "damaged"):
         sc.load(there)
 

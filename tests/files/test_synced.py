@@ -11,7 +11,6 @@ import stepcut as sc
 from stepcut.app.watching import Journal
 from stepcut.features.files import save_rows
 from stepcut.files.atomic import write_json
-from stepcut.procedure import folder as folders
 from stepcut.procedure.edits import Edits
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot sync folders")
@@ -39,7 +38,7 @@ def events(monkeypatch):
         return ("moved", Path(path).parent.stat().st_ino) if new else None  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "replace", then(os.replace, moved))
-    monkeypatch.setattr(folders, "exchange", then(folders.exchange, moved))
+    monkeypatch.setattr(os, "rename", then(os.rename, moved))
     monkeypatch.setattr(
         os, "fsync", then(os.fsync, lambda handle: ("synced", os.fstat(handle).st_ino))
     )
@@ -69,25 +68,15 @@ def test_a_folder_is_synced_after_every_rename(tmp_path, events):
         assert events == [("synced", os.fstat(journal.file.fileno()).st_ino)]
 
 
-def test_a_procedure_is_synced_before_the_old_one_is_deleted(tmp_path, events, monkeypatch):
+def test_a_procedure_is_synced_after_every_change(tmp_path, events):
     place = tmp_path / "x.proc"
     rows = [np.random.default_rng(n).normal(size=(20, 4)) for n in range(3)]
     sc.learn(rows, steps=2, output=place, restarts=1)
     check(events, tmp_path)
-    (place / "notes.md").write_text("mine")
-    deleted: list[int] = []
-    really_delete = folders.shutil.rmtree
-
-    def delete(path, **options):
-        if path.name.endswith(".old"):
-            deleted.append(len(events))
-        really_delete(path, **options)
-
-    monkeypatch.setattr(folders.shutil, "rmtree", delete)
     sc.learn(rows, steps=3, output=place, restarts=1)
-    (before,) = deleted
-    for each in (place, tmp_path):
-        check(events[:before], each)
+    names = [place / "revisions", place]
+    for folder in names:
+        check(list(events), folder)
     events.clear()
     Edits(place).do({"do": "rename", "step": 0, "name": "pour"})
-    check(events, place)
+    assert events == [("synced", (place / "events.jsonl").stat().st_ino)]

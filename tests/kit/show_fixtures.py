@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepcut.colours import colour
+from stepcut.procedure.old import convert, remove_converted
 from stepcut.toy import make_kitchen
 
 STEPS = ("slice bread", "spread butter", "pour tea")
@@ -32,6 +33,9 @@ def write_procedure(folder, videos, duration=6.0):
     }
     for file, value in (("config", config), ("steps", steps), ("timelines", timelines)):
         (folder / f"{file}.json").write_text(json.dumps(value))
+    convert(folder)
+    remove_converted(folder)
+    shutil.rmtree(folder.with_name(f"{folder.name}.0.3"))
     return folder
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from errors_kit import raises
 from features_films import make_film
+from store_kit import change_config, change_saved, config_of, saved
 
 import stepcut as sc
 from stepcut.app.workspace import Workspace
@@ -34,9 +35,12 @@ def learned_once(tmp_path_factory):
 @pytest.fixture
 def place(learned_once, tmp_path):
     shutil.copytree(learned_once, tmp_path, dirs_exist_ok=True)
-    for file in (tmp_path / "a.proc").glob("*.json"):
-        file.write_text(file.read_text().replace(str(learned_once), str(tmp_path)))
-    return tmp_path / "a.proc"
+    place = tmp_path / "a.proc"
+    moved = json.dumps(saved(place)).replace(str(learned_once), str(tmp_path))
+    change_saved(place, json.loads(moved))
+    source = config_of(place)["source"]
+    change_config(place, source=[one.replace(str(learned_once), str(tmp_path)) for one in source])
+    return place
 
 
 @pytest.fixture
@@ -87,10 +91,10 @@ def test_a_renamed_video_is_found_by_its_content(place, files):
 
 
 def test_a_procedure_of_a_version_without_digests(place, files):
-    saved = json.loads((place / "timelines.json").read_text())
-    for entry in saved.values():
+    record = saved(place)
+    for entry in record["videos"].values():
         del entry["digest"]
-    (place / "timelines.json").write_text(json.dumps(saved))
+    change_saved(place, record)
     procedure = sc.load(place)
     assert procedure.segment(files / "0.npy") == procedure.timelines["0"]
     assert len(procedure.teach().steps) == 4

@@ -1,41 +1,47 @@
-"""Saving a procedure keeps the user's files, links and permissions."""
+"""The folder of a procedure: corrections survive saving, and writes are atomic."""
 
+import contextlib
 import fcntl
-import json
 import os
 import shutil
+import tracemalloc
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from errors_kit import raises
+from store_kit import change_config, change_file, change_saved, revision, saved
 
 import stepcut as sc
-from stepcut.errors import OutputError, ProcedureError
+from stepcut.annotations import Annotation, Annotations
+from stepcut.cli.main import main
+from stepcut.errors import NotLearned, OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files import atomic
+from stepcut.files.atomic import write_json
 from stepcut.files.names import safe_name
-from stepcut.procedure import folder as on_disk
+from stepcut.procedure.corrections.log import StaleEdit
+from stepcut.procedure.corrections.verbs import VERBS
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.taught import take_back, teach_folder
+from stepcut.procedure.events import append, read_log, with_events
+from stepcut.procedure.history import go_back, take_back
 from stepcut.toy import toy_features
 
-ROWS, TRUE = toy_features(videos=3, seed=1, dim=8)
+TRUE = toy_features(videos=3, seed=1, dim=8)[1]
 QUICK: dict[str, Any] = {"restarts": 2}
 
 
 @pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("features")
-    for number, rows in enumerate(ROWS):
-        np.save(folder / f"{number}.npy", rows)
-    return folder
+def videos():
+    return toy_features(videos=3, seed=1, dim=8)[0]
 
 
 @pytest.fixture(scope="module")
-def learned_once(features, tmp_path_factory):
+def learned_once(videos, tmp_path_factory):
     place = tmp_path_factory.mktemp("learned") / "a.proc"
-    sc.learn(features, steps=4, output=place, **QUICK)
+    sc.learn(videos, steps=4, output=place, **QUICK)
     return place
 
 
@@ -44,187 +50,553 @@ def place(learned_once, tmp_path):
     return Path(shutil.copytree(learned_once, tmp_path / "a.proc"))
 
 
-def put_own_files(place):
-    (place / "notes.md").write_text("n")
-    (place / "notes.md").chmod(0o640)
-    (place / "clips" / "deep").mkdir(parents=True)
-    (place / "clips" / "deep" / "a.mp4").write_bytes(b"video")
-    (place / "clips").chmod(0o500)
-    (place / "link").symlink_to("notes.md")
-    (place / "dangling").symlink_to("/nowhere/at/all")
-    (place / ".hidden").touch(0o400)
-    (place / "README.md").write_text("what I know of it")
+def move(place):
+    """One correction: move the first boundary of the first video to 3 s."""
+    Edits(place).do({"do": "move", "video": "0", "part": 0, "edge": "end", "time": 3.0})
 
 
-def own_files(place):
-    found = {
-        str(path.relative_to(place)): (
-            oct(path.lstat().st_mode),
-            os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes(),
-        )
-        for path in place.rglob("*")
-    }
-    ours = on_disk.OURS - {"README.md"}
-    return {name: state for name, state in found.items() if name not in ours}
+def severity(edits, step, kind):
+    return edits.do({"do": "severity", "step": step, "severity": kind})
+
+
+# ---------------------------------------------------------------------- corrections are never lost or ignored
+
+
+def test_load_rename_save_keeps_corrections(place):
+    move(place)
+    sc.load(place).rename({0: "pour", 1: "stir"}).save(place)
+    again = sc.load(place)
+    assert again.steps[:2] == ["pour", "stir"]
+    assert again.timelines["0"].segments[0].end == 3.0
+    assert again.learned_timelines["0"].segments[0].end != 3.0
+    assert [edit["do"] for edit in again.corrections.done] == ["move", "rename"]
+    assert Edits(place).next_undo == "rename 2 steps"
+
+
+def test_a_name_that_does_not_change_is_no_correction(place):
+    assert not sc.load(place).rename({0: "step 1"}).corrections.done
+
+
+def test_every_kind_of_correction_shows_everywhere(place, videos):
+    edits = Edits(place)
+    for edit in (
+        {"do": "merge", "step": 1, "into": 0},
+        {"do": "split", "video": "0", "time": 2.0},
+        {"do": "add", "name": "taste"},
+        {"do": "mark", "video": "1", "start": 0, "end": 2, "step": 5},
+        {"do": "mark", "video": "2", "start": 0, "end": 2, "step": None},
+        {"do": "rename", "step": 3, "name": "serve"},
+    ):
+        edits.do(edit)
+    procedure = sc.load(place)
+    assert procedure.timelines == edits.document.timelines()
+    assert procedure.steps == ["step 1", "step 3", "serve", "step 1 (2)", "taste"]
+    assert set(procedure.labels["1"][:2].tolist()) == {procedure.steps.index("taste")}
+    assert set(procedure.labels["2"][:2].tolist()) == {-1}
+    assert "taste" in str(procedure.orders)
+    assert "step 2" not in str(procedure.graph.to_json())
+    np.save(place.parent / "0.npy", videos[0])
+    assert procedure.segment(place.parent / "0.npy") == procedure.timelines["0"]
+    # New videos use the target of a merged step as well.
+    assert "step 2" not in procedure.segment(toy_features(videos=1, seed=5, dim=8)[0][0]).sequence()
+
+
+def test_check_says_what_it_does_not_know_of_corrections(place, videos, capsys):
+    assert not sc.load(place).untaught
+    edits = Edits(place)
+    edits.do({"do": "merge", "step": 1, "into": 0})
+    edits.do({"do": "split", "video": "0", "time": 2.0})
+    np.save(place.parent / "new.npy", videos[0])
+    main(["check", str(place), *[str(place.parent / "new.npy")] * 2, "--quiet"])
+    shown, told = capsys.readouterr()
+    assert told.count("merged (step 2) and new (step 1 (2)): run teach") == 1
+    assert shown.count("the rate of false alarms cannot be set below") == 1  # once for all videos
+    taught = sc.load(place).teach(source=videos)
+    assert not taught.untaught
+    assert len(taught.steps) == 4
+
+
+def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place):
+    edits = Edits(place)
+    edits.do({"do": "rename", "step": 1, "name": "turn it off"})
+    (place / "severity.json").write_text(
+        '{"critical": ["turn it off"], "free": ["step 3", "turn it off"]}'
+    )
+    said = sc.load(place).expectations.severity
+    assert (said.critical, said.free) == ({1}, {1, 2})
+    severity(edits, 0, "optional")
+    said = sc.load(place).expectations.severity
+    # A step with two severities keeps both.
+    assert (said.optional, said.critical, said.free) == ({0}, {1}, {1, 2})
+    edits.do({"do": "rename", "step": 1, "name": "switch it off"})
+    assert sc.load(place).expectations.severity == said
+
+
+def test_severity_is_undone_and_redone_as_other_corrections_are(place):
+    (place / "severity.json").write_text('{"critical": [1], "free": ["step 2"]}')
+    edits = Edits(place)
+    edits.do({"do": "merge", "step": 3, "into": 2})
+    severity(edits, 1, "optional")
+    assert severity(edits, 2, "critical") == "set the severity of step 3"
+    now = sc.load(place).expectations.severity
+    assert (now.optional, now.critical, now.free) == ({1}, {2, 3}, frozenset())
+    assert edits.undo() == "set the severity of step 3"
+    assert edits.severity == {1: "optional"}
+    edits.undo()
+    said = sc.load(place).expectations.severity
+    assert (said.optional, said.critical, said.free) == (frozenset(), {1}, {1})  # both are restored
+    edits.redo()
+    edits.redo()
+    assert sc.load(place).expectations.severity == now
+    with raises(OptionError, "optional, critical, free"):
+        edits.do({"do": "severity", "step": 0, "severity": "importent"})
+    edits.do({"do": "severity", "step": 0, "severity": "free"})
+    assert edits.severity[0] == "free"
+
+
+def test_severities_that_are_a_folder_or_begin_with_the_mark_of_an_editor(place):
+    (place / "severity.json").write_text('{"critical": [1]}', encoding="utf-8-sig")
+    assert sc.load(place).expectations.severity.critical == {1}
+    (place / "severity.json").unlink()
+    (place / "severity.json").mkdir()
+    with raises(ProcedureError, "severity.json", "delete"):
+        sc.load(place)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{bad", "not readable as JSON"), ('{"critical": ["setp 2"]}', "did you mean 'step 2'")],
+)
+def test_a_slip_in_the_severities_is_not_called_damage(place, text, words):
+    (place / "severity.json").write_text(text)
+    with raises(ProcedureError, words, "severity.json") as told:
+        sc.load(place)
+    assert "damaged" not in str(told.value)
+
+
+def test_severity_outlives_renaming_saving_and_teaching(place, videos):
+    before = sc.load(place)
+    edits = Edits(place)
+    edits.do({"do": "merge", "step": 3, "into": 2})
+    severity(edits, 2, "critical")
+    before.save(place)  # loaded before the change
+    assert sc.load(place).expectations.severity.critical == {2, 3}
+    edits = Edits(place)
+    edits.do({"do": "rename", "step": 2, "name": "turn it off"})
+    edits.do({"do": "confirm", "video": "0"})
+    taught = sc.load(place).teach(source=videos)
+    assert [taught.steps[n] for n in taught.expectations.severity.critical] == ["turn it off"]
+    severity(edits, 2, None)
+    assert not sc.load(place).expectations.severity.critical
+    edits.do({"do": "add", "name": "taste"})
+    with pytest.raises(OptionError, match="run teach"):
+        severity(edits, 4, "free")
+
+
+def test_saving_an_older_copy_keeps_what_was_corrected_since(place):
+    before = sc.load(place)
+    move(place)
+    before.save(place)
+    assert sc.load(place).timelines["0"].segments[0].end == 3.0
+    assert before.timelines["0"].segments[0].end == 3.0
+
+
+def test_a_link_to_a_procedure_or_a_file_stays_one(place, tmp_path):
+    (tmp_path / "disk").mkdir()
+    there = place.rename(tmp_path / "disk" / "b.proc")
+    place.symlink_to(there)
+    sc.load(place).rename({0: "pour"}).save(place)
+    assert place.is_symlink()
+    assert sc.load(there).steps[0] == "pour"
+    (there.parent / "a.json").touch()
+    (tmp_path / "a.json").symlink_to(there.parent / "a.json")
+    write_json(tmp_path / "a.json", [1])
+    assert (there.parent / "a.json").read_text() == "[\n 1\n]\n"
+    # No temporary files remain.
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.proc", "disk"}
+    assert {path.name for path in there.parent.iterdir()} == {"a.json", "b.proc"}
+
+
+def test_two_who_changed_the_same_procedure(place):
+    mine = sc.load(place).rename({0: "mine"})
+    Edits(place).do({"do": "rename", "step": 0, "name": "theirs"})
+    with raises(OutputError, "changed on disk"):
+        mine.save(place)
+    assert sc.load(place).steps[0] == "theirs"
+
+
+def test_another_procedure_does_not_replace_what_a_user_says_of_steps(place, videos):
+    (place / "severity.json").write_text('{"critical": [2]}', encoding="utf-8")
+    assert sc.learn(videos, steps=4, output=place, **QUICK).expectations.severity.critical == {2}
+    with raises(OutputError, "severity.json"):
+        sc.learn(videos, steps=3, output=place, **QUICK)
+    assert sc.load(place).expectations.severity.critical == {2}
+
+
+def edit(place, who):
+    """Four corrections in one editor, as (seen, made) pairs."""
+    accepted: list[tuple[str, str]] = []
+    edits = Edits(place)
+    while len(accepted) < 4:
+        seen, name = edits.document.steps[0].name, f"{who} {len(accepted)}"
+        with contextlib.suppress(StaleEdit):
+            edits.do({"do": "rename", "step": 0, "name": name})
+            accepted.append((seen, name))
+    return accepted
+
+
+def read(place):
+    for _ in range(5):
+        procedure = sc.load(place)
+        assert len(procedure.steps) == 4
+        procedure.save(place)  # no edits in memory: those on disk stay
+
+
+@pytest.mark.parametrize(
+    ("pool", "editors"),
+    [
+        (lambda: ThreadPoolExecutor(5), 3),
+        pytest.param(
+            lambda: ProcessPoolExecutor(10, get_context("spawn")), 8, marks=pytest.mark.slow
+        ),
+    ],
+    ids=["threads", "processes"],
+)
+def test_many_editors_and_two_readers(place, pool, editors):
+    with pool() as pool:
+        readers = [pool.submit(read, place) for _ in range(2)]
+        accepted = [
+            one
+            for job in [pool.submit(edit, place, who) for who in range(editors)]
+            for one in job.result()
+        ]
+        for reader in readers:
+            reader.result()
+    done = [edit["name"] for edit in Edits(place).corrections.done]
+    assert len(done) == 4 * editors
+    before = dict(zip(done, ["step 1", *done], strict=False))
+    # Each edit was based on the current state.
+    assert {name: seen for seen, name in accepted} == before
+
+
+# ---------------------------------------------------------------------- atomic folders
 
 
 @pytest.mark.slow
-def test_what_stepcut_did_not_write_stays(place, features):
-    put_own_files(place)
-    before = own_files(place)
-    assert len(before) == 8
-    teach_folder(place, {"0": TRUE[0]})
-    assert own_files(place) == before
-    take_back(place)
-    assert own_files(place) == before
-    sc.load(place).rename({0: "pour"}).save(place)
-    assert own_files(place) == before
-    for name in ("edits.json", "severity.json"):
-        (place / name).unlink(missing_ok=True)
-    sc.learn(features, steps=3, output=place, **QUICK)
-    assert len(sc.load(place).steps) == 3
-    assert own_files(place) == before
-    assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
+def test_raced_saves_leave_one_whole_procedure_and_no_rest(videos, tmp_path):
+    made = [sc.learn(videos, steps=steps, **QUICK) for steps in (3, 4)]
+    with ThreadPoolExecutor(4) as pool:
+        for job in [pool.submit(made[n % 2].save, tmp_path / "out" / "a.proc") for n in range(8)]:
+            job.result()
+    assert sc.load(tmp_path / "out" / "a.proc") in made
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.proc"]
 
 
-def test_a_folder_that_cannot_be_moved_stops_the_exchange_before_it_begins(place, monkeypatch):
-    put_own_files(place)
-    before, procedure = own_files(place), sc.load(place)
-    steps = list(procedure.steps)
-    monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
-    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "clips")
-    with raises(OutputError, "clips", "another user"):
-        procedure.rename({0: "pour"}).save(place)
-    assert own_files(place) == before
-    assert sc.load(place).steps == steps
-    assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
+@pytest.mark.parametrize("where", ["file/a.proc", "/proc/stepcut/a.proc"])
+def test_what_cannot_be_written_is_found_before_the_work(videos, tmp_path, where):
+    (tmp_path / "file").write_text("not a folder")
+
+    def never(event):
+        raise AssertionError(event)
+
+    with pytest.raises(OutputError):
+        sc.learn(videos, steps=4, output=tmp_path / where, progress=never, **QUICK)
 
 
-def test_a_folder_with_the_name_of_a_file_of_stepcut_is_refused_before_any_work(place, monkeypatch):
-    (place / "loss.csv").mkdir()
-    (place / "loss.csv" / "mine.txt").write_text("n")
-    monkeypatch.setattr(sc.Procedure, "teach", None)
-    with raises(OutputError, "loss.csv", "Rename the folder"):
-        teach_folder(place, {"0": TRUE[0]})
-    with raises(OutputError, "loss.csv", "Rename the folder"):
-        sc.load(place).save(place)
-    assert (place / "loss.csv" / "mine.txt").read_text() == "n"
+# ---------------------------------------------------------------------- folders of other versions, damaged, foreign
 
 
-def test_labels_json_belongs_to_the_user_except_in_format_1(place):
+OLD = Path(__file__).parent / "v0_2_0"
+
+
+def test_a_procedure_of_version_0_2_0_loads_with_all_that_people_said(tmp_path):
+    place = Path(shutil.copytree(OLD / "stepcut.proc", tmp_path / "old.proc"))
     procedure = sc.load(place)
-    (place / "labels.json").write_text("an export of another program")
-    procedure.save(place)
-    assert (place / "labels.json").read_text() == "an export of another program"
-    config = json.loads((place / "config.json").read_text())
-    (place / "config.json").write_text(json.dumps({**config, "format": 1}))
-    procedure.save(place)
-    assert not (place / "labels.json").exists()
+    assert procedure.steps == ["pour milk", "stir", "bake"]
+    ends = [(segment.end, segment.confidence) for segment in procedure.timelines["v0"]]
+    assert ends == [(11.5, None), (24.2, None), (36, None)]
+    said = procedure.annotations
+    assert said.annotated == ["v0", "v1"]
+    assert said.mistakes == {"v2"}
+    assert said.severities == {"stir": ("critical",)}
+    Edits(place).undo()  # 0.2.0 also wrote it into severity.json
+    assert not sc.load(place).expectations.severity.critical
+    with np.load(OLD / "videos.npz") as videos:
+        with pytest.raises(NotLearned, match="stepcut teach"):
+            procedure.segment(videos["v3"])
+        taught = procedure.teach(source=dict(videos))
+        assert taught.segment(videos["v3"]).sequence() == procedure.steps
+    assert taught.steps == procedure.steps
+    procedure.save(tmp_path / "new.proc")
+    assert sc.load(tmp_path / "new.proc") == procedure
+    assert sc.load(tmp_path / "new.proc").annotations == said
 
 
-def test_the_card_is_replaced_until_a_person_writes_into_it(place):
-    sc.load(place).rename({0: "pour"}).save(place)
-    assert "pour" in (place / "README.md").read_text()
+@pytest.mark.parametrize(
+    ("changes", "way_out"),
+    [
+        ({"stepcut": "0.1.0"}, "stepcut learn"),
+        ({"stepcut": "9.0", "format": 99}, "pip install --upgrade stepcut"),
+    ],
+)
+def test_other_versions_are_refused_with_a_way_out(place, changes, way_out):
+    change_config(place, **changes)
+    with raises(ProcedureError, changes["stepcut"], way_out):
+        sc.load(place)
 
 
-@pytest.mark.parametrize("when", ["before the exchange", "after it", "without one"])
-def test_a_kill_while_folders_are_exchanged_loses_no_file(place, when, monkeypatch):
+def test_more_rows_than_the_model_has_are_refused_before_they_take_memory(place):
+    record = saved(place)
+    record["videos"]["0"] |= {"samples": 300_000_000, "duration": 3e8}
+    change_saved(place, record)
+    tracemalloc.start()
+    try:
+        with raises(ProcedureError, "other videos"):
+            sc.load(place)
+        Edits(place)
+        assert tracemalloc.get_traced_memory()[1] < 2**27
+    finally:
+        tracemalloc.stop()
+
+
+def mutated(data, random):
+    """Damage one file."""
+    kind, at = random.integers(7), int(random.integers(max(1, len(data))))
+    if kind == 0:
+        return data[:at]
+    if kind == 1:
+        return data[:at] + bytes([int(random.integers(256))]) + data[at + 1 :]
+    if kind == 2:
+        return data[:at] + data[at:][::-1]
+    words = [*b'null -1 1e400 99999999999999999999 "x" [] {} NaN true'.split(), b"[[[[" * 500]
+    numbers = [
+        match for match in range(len(data)) if data[match : match + 2] in (b": ", b", ", b"\n ")
+    ]
+    if not numbers:
+        return b""
+    at = numbers[int(random.integers(len(numbers)))] + 1
+    end = next((n for n in range(at + 1, len(data)) if data[n : n + 1] in b",\n}]"), len(data))
+    return data[:at] + b" " + words[int(random.integers(len(words)))] + data[end:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "file", ["config.json", "procedure.json", "check.json", "model.safetensors", "events.jsonl"]
+)
+def test_a_hostile_folder_is_refused_or_right(place, file, videos):
+    shown = sc.load(place).timelines["0"]
+    said = Annotation(end=shown.end, segments=shown.segments[:2], annotated=((0.0, 9.0),))
+    record = {**saved(place), "annotations": Annotations(videos={"0": said}).to_json()}
+    change_saved(place, record)
+    move(place)
+    random = np.random.default_rng(0)
+    path = place / file if file == "events.jsonl" else revision(place) / file
+    whole, config = path.read_bytes(), (revision(place) / "config.json").read_bytes()
+    for _ in range(60):
+        (revision(place) / "config.json").write_bytes(config)
+        data = mutated(whole, random)
+        if file in ("config.json", "events.jsonl"):
+            path.write_bytes(data)
+        else:
+            change_file(place, file, data)
+        try:
+            Edits(place)
+            procedure = sc.load(place)
+        except ProcedureError:
+            continue
+        try:
+            procedure.check(videos[0])
+            procedure.segment(videos[0])
+            procedure.guide().push(0.0, videos[0][0])
+            procedure.plan()
+            repr(procedure.orders), procedure._repr_html_()
+        except StepcutError:
+            raise AssertionError(path.read_bytes()) from None
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("rate", ["1e999999999", "0", -1, None]),
+        ("quality", [5, {"kind": 1, "why": ""}, {"kind": "unknown", "why": "", "now": "x"}]),
+        ("suggestions", [[1], {"0": "stir"}, {"0": ["\ud800"]}]),
+        ("hierarchy", [{}, {"steps": ["a"], "merges": [{"a": [9], "b": [0]}]}]),
+        ("skipped", [[5], {"a": 1}]),
+        ("shape", [[0], ["a"], [[8]], {}]),
+        ("backbone", [{}, 5, []]),
+        ("title", [[], "\ud800"]),
+        ("files", [5, {"check.json": 5}]),
+    ],
+)
+def test_settings_that_make_no_sense_are_damage(place, name, values):
+    for value in values:
+        change_config(place, **{name: value})
+        for read in (Edits, sc.load):
+            with raises(ProcedureError, "damaged"):
+                read(place)
+
+
+@pytest.mark.parametrize(
+    ("verb", "values"),
+    [
+        ("severity", {"step": 0, "severity": "critical", "kinds": kinds})
+        for kinds in (5, {"0": "critical"}, {"9": ["critical"]}, {"0": ["odd"]}, {"x": []})
+    ]
+    + [("fly", {}), ("rename", {"names": 5}), ("undo", {}), ("redo", {}), ("back", {"to": [9]})],
+)
+def test_events_that_make_no_sense_are_told_in_words(place, verb, values):
+    log, name = read_log(place), Edits(place).outline.revision
+    for last in ([], [("undo", {})] if verb in VERBS else []):
+        made = with_events(log, name, [(verb, values), *last])
+        append(place, log, made.events[len(log.events) :])
+        with raises(ProcedureError, "events.jsonl: event 2", "stepcut history"):
+            Edits(place)
+
+
+def test_another_procedure_leaves_the_corrections_in_the_history(place, videos, caplog):
+    move(place)
+    with raises(OutputError, "stepcut teach"):
+        sc.learn(videos, steps=3, output=place, **QUICK)
+    sc.learn(videos, steps=3, **QUICK).save(place)
+    assert "1 corrections" in caplog.text
+    assert len(sc.load(place).steps) == 3
+    go_back(place, 2)
+    assert sc.load(place).timelines["0"].segments[0].end == 3.0
+
+
+def test_an_edit_made_while_learning_survives(place, videos, caplog):
+    def meanwhile(event):
+        if event.stage == "order" and event.done:
+            move(place)
+
+    sc.learn(videos, steps=3, output=place, progress=meanwhile, **QUICK)
+    assert len(sc.load(place).steps) == 3
+    assert "--to 3" in caplog.text
+    go_back(place, 3)
+    assert sc.load(place).timelines["0"].segments[0].end == 3.0
+
+
+def test_a_procedure_that_was_taught_meanwhile_is_not_saved_over(place, videos):
+    mine = sc.load(place)
+    sc.load(place).teach({"0": TRUE[0]}, source=videos).save(place)
+    with raises(OutputError, "learned again", "--to 1"):
+        mine.rename({0: "pour"}).save(place)
+
+
+def test_a_procedure_of_a_stranger_runs_no_code(place, tmp_path, monkeypatch):
+    (tmp_path / "evil_code.py").write_text(
+        "from stepcut.methods import StepCut\nopen(__file__ + '.ran', 'w').close()\nclass Mine(StepCut): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    change_config(place, method="evil_code:Mine")
+    with pytest.raises(ProcedureError, match="trust=True"):
+        sc.load(place)
+    assert not (tmp_path / "evil_code.py.ran").exists()
+    from stepcut.methods import StepCut
+
+    assert len(sc.load(place, method=StepCut).steps) == 4
+    assert type(sc.load(place, trust=True).method).__name__ == "Mine"
+
+
+def put_own_files(place):
+    """Files and folders of the user, beside those of stepcut."""
+    (place / "notes.md").write_text("n")
+    (place / "clips" / "deep").mkdir(parents=True)
+    (place / "clips" / "deep" / "a.mp4").write_bytes(b"video")
+    (place / "clips").chmod(0o500)
+    (place / "config.json").write_text("mine")
+    (place / "loss.csv").mkdir()
+    (place / "dangling").symlink_to("/nowhere/at/all")
+    (place / ".hidden").touch(0o400)
+
+
+def test_what_stepcut_did_not_write_stays(place, videos):
     put_own_files(place)
-    before, procedure = own_files(place), sc.load(place)
+    ours = {"CURRENT", "revisions", "events.jsonl"}
 
-    def killed(*_):
-        raise KeyboardInterrupt
+    def own():
+        return {
+            path.name: (path.lstat().st_mode, path.lstat().st_mtime_ns, path.lstat().st_ino)
+            for path in place.iterdir()
+            if path.name not in ours
+        }
 
-    if when == "before the exchange":
-        monkeypatch.setattr(on_disk, "exchange", killed)
-    else:
-        monkeypatch.setattr(on_disk, "_carry_over", killed)
-    if when == "without one":
-        monkeypatch.setattr(on_disk, "exchange", lambda *_: False)
-    with pytest.raises(KeyboardInterrupt):
-        procedure.save(place)
-    monkeypatch.undo()
-    assert sc.load(place) == procedure
-    assert own_files(place) == before
+    before = own()
+    assert len(before) == 6
+    move(place)
+    sc.load(place).teach({"0": TRUE[0]}, source=videos).save(place)
+    take_back(place)
+    sc.load(place).rename({0: "pour"}).save(place)
+    sc.learn(videos, steps=3, **QUICK).save(place)
+    assert own() == before
     assert [path.name for path in place.parent.iterdir()] == ["a.proc"]
+    (place / "clips").chmod(0o700)
 
 
-def test_unfinished_files_of_killed_runs_go(place):
-    (place / ".edits.json.0123abcd.part").write_text("{")
-    (place / ".mine.0123abcd.part").write_text("of another program")
-    old, new = (place.parent / f".a.proc.{letter * 32}.part" for letter in "ab")
+def test_unfinished_folders_of_killed_runs_go_and_others_stay(videos, tmp_path):
+    old, new = (tmp_path / f".b.proc.{letter * 32}.part" for letter in "ab")
     for folder in (old, new):
         folder.mkdir()
-        (folder / "config.json").touch()
     os.utime(old, (0, 0))
-    (place.parent / ".a.proc.notes.part").touch()
-    os.utime(place.parent / ".a.proc.notes.part", (0, 0))
-    sc.load(place).save(place)
-    assert [path.name for path in place.glob(".*")] == [".mine.0123abcd.part"]
-    beside = {path.name for path in place.parent.iterdir()}
-    assert beside == {"a.proc", new.name, ".a.proc.notes.part"}
+    sc.learn(videos, steps=4, output=tmp_path / "b.proc", **QUICK)
+    assert {path.name for path in tmp_path.iterdir()} == {"b.proc", new.name}
 
 
-def mode(path):
-    return path.stat().st_mode & 0o777
-
-
-def test_permissions_stay(place, tmp_path):
-    edits = Edits(place)
-    edits.do({"do": "confirm", "video": "0"})
+def test_files_have_the_rights_that_the_user_gives_and_keep_them(place):
+    mask = os.umask(0)
+    os.umask(mask)
+    files = [path for path in place.rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o666 & ~mask}
     place.chmod(0o700)
-    (place / "edits.json").chmod(0o600)
-    (place / "timelines.json").chmod(0o640)
-    edits.do({"do": "rename", "step": 0, "name": "pour"})
-    assert mode(place / "edits.json") == 0o600
-    sc.load(place).rename({1: "stir"}).save(place)
-    assert [mode(place), mode(place / "edits.json")] == [0o700, 0o600]
-    teach_folder(place)
-    assert [mode(place), mode(place / "timelines.json")] == [0o700, 0o640]
-    assert not (place / "edits.json").exists()
-    take_back(place)
-    assert [mode(place), mode(place / "timelines.json")] == [0o700, 0o640]
-    assert mode(place / "edits.json") == 0o600
-    (tmp_path / "out.csv").touch(0o600)
-    sc.write(tmp_path / "out.csv", TRUE[0])
-    assert mode(tmp_path / "out.csv") == 0o600
+    (place / "events.jsonl").chmod(0o600)
+    (place / "CURRENT").chmod(0o640)
+    move(place)
+    go_back(place, 1)
+    modes = [path.stat().st_mode & 0o777 for path in (place, place / "events.jsonl")]
+    assert [*modes, (place / "CURRENT").stat().st_mode & 0o777] == [0o700, 0o600, 0o640]
 
 
-@pytest.mark.parametrize("name", ["edits.json", "severity.json"])
-def test_a_link_in_a_procedure_writes_nothing_elsewhere(place, tmp_path, name):
-    (tmp_path / "elsewhere.json").write_text('{"critical": ["step 1"]}')
-    (place / name).symlink_to(tmp_path / ("elsewhere.json" if "sev" in name else "new.json"))
+@pytest.mark.parametrize("name", ["events.jsonl", "severity.json", "CURRENT"])
+def test_a_link_in_a_procedure_writes_nothing_elsewhere(place, tmp_path, name, videos):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(
+        b'{"critical": ["step 1"]}' if name == "severity.json" else (place / name).read_bytes()
+    )
+    before = elsewhere.read_bytes()
+    (place / name).unlink(missing_ok=True)
+    (place / name).symlink_to(elsewhere)
     Edits(place).do({"do": "rename", "step": 0, "name": "pour"})
-    assert not (place / name).is_symlink()
-    assert not (tmp_path / "new.json").exists()
-    assert json.loads((tmp_path / "elsewhere.json").read_text()) == {"critical": ["step 1"]}
+    sc.load(place).teach({"0": TRUE[0]}, source=videos).save(place)
+    go_back(place, 2)
+    assert elsewhere.read_bytes() == before
     assert sc.load(place).steps[0] == "pour"
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "hole"])
 @pytest.mark.parametrize(
-    "name", ["config.json", "timelines.json", "model.safetensors", "edits.json"]
+    "name", ["config.json", "procedure.json", "model.safetensors", "events.jsonl", "CURRENT"]
 )
 def test_what_is_not_a_plain_file_is_not_read(place, name, kind):
-    (place / name).unlink(missing_ok=True)
+    path = place / name if (place / name).exists() else revision(place) / name
+    path.unlink()
     if kind == "pipe":
-        os.mkfifo(place / name)
+        os.mkfifo(path)
     elif kind == "device":
-        (place / name).symlink_to("/dev/zero")
+        path.symlink_to("/dev/zero")
     else:
-        (place / name).touch()
-        os.truncate(place / name, 1 << 40)
+        path.touch()
+        os.truncate(path, 1 << 40)
     with pytest.raises(ProcedureError):
         sc.load(place)
 
 
 def test_a_folder_that_somebody_else_locks_is_not_waited_for_without_end(place, monkeypatch):
-    handle = os.open(place.parent, os.O_RDONLY)
+    handle = os.open(place, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     monkeypatch.setattr(atomic, "LONGEST_WAIT", 0.0)
     try:
         with raises(OutputError, "locked"):
-            sc.load(place)
+            move(place)
     finally:
         os.close(handle)
     assert len(sc.load(place).steps) == 4

@@ -63,7 +63,7 @@ def test_the_command_says_it_by_its_exit_code(root, tmp_path, capsys):
     assert main(words) == 2
     shown = capsys.readouterr()
     assert "2 of 4 tasks learned" in shown.out
-    assert (tmp_path / "coffee.proc" / "config.json").exists()
+    assert (tmp_path / "coffee.proc" / "CURRENT").exists()
 
 
 def test_wrong_words(root, capsys):

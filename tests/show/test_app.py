@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from show_fixtures import write_procedure
 from show_kit import Served, ask, wait
+from store_kit import revision
 
 from stepcut.app.server import Running
 from stepcut.app.watching import EVERY, Watching, journal_of
@@ -70,7 +71,7 @@ def test_the_start_page_shows_procedures_with_pictures(app: Served) -> None:
 
 
 def test_a_damaged_procedure_is_listed_with_its_problem(app: Served, root: Path) -> None:
-    (root / "breakfast.proc" / "timelines.json").write_text("{")
+    (revision(root / "breakfast.proc") / "procedure.json").write_text("{")
     (one,) = app.get("api/home").json()["procedures"]
     assert "damaged" in one["error"]
 

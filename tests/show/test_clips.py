@@ -1,7 +1,6 @@
 """Clips: duration, copying near key frames, and errors in single videos."""
 
 import errno
-import json
 import math
 import shutil
 from fractions import Fraction
@@ -13,6 +12,7 @@ import pytest
 from errors_kit import raises
 from features_films import make_film, number_of
 from PIL import Image
+from store_kit import change_saved, saved
 
 from stepcut.cli.common import find_moved
 from stepcut.cli.main import main
@@ -130,10 +130,10 @@ def test_a_full_disk_is_not_the_fault_of_the_video(written_by, films, tmp_path, 
 
 def test_videos_that_moved_are_found_again(learned, kitchen, tmp_path):
     place = Path(shutil.copytree(learned, tmp_path / "a.proc"))
-    kept = json.loads((place / "timelines.json").read_text())
-    for one in kept.values():
+    record = saved(place)
+    for one in record["videos"].values():
         one["path"] = None
-    (place / "timelines.json").write_text(json.dumps(kept))
+    change_saved(place, record)
     words = [str(place), "--videos", str(kitchen / "videos"), "--quiet", "-o"]
     assert main(["clips", *words, str(tmp_path / "clips"), "--step", "STEP 1"]) == 0
     assert [one.name for one in (tmp_path / "clips").iterdir() if one.is_dir()] == ["step 1"]

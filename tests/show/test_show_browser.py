@@ -7,6 +7,7 @@ import pytest
 from show_browser_kit import counts, launched, shows, until
 from show_kit import Page as Served
 from show_kit import parts_of
+from store_kit import change_config, change_saved, saved
 
 import stepcut as sc
 from stepcut.app.server import Running
@@ -574,7 +575,7 @@ def test_another_site_cannot_reach_it(browser, served):
     assert reached == "blocked"
     tab.evaluate("url => fetch(url + 'api/undo', {method: 'POST', mode: 'no-cors', body: '{}'})"
                  ".then(() => 0, () => 0)", address)  # fmt: skip
-    assert served.viewer.edits.corrections.changes == 0
+    assert served.viewer.edits.corrections.history == ()
     tab.close()
 
 
@@ -593,9 +594,9 @@ def test_a_video_that_the_browser_cannot_play_gets_a_copy(browser, place, kitche
                 out.mux(packet)
         for packet in stream.encode():
             out.mux(packet)
-    timelines = json.loads((place / "timelines.json").read_text())
-    timelines["one"]["path"] = str(film)
-    (place / "timelines.json").write_text(json.dumps(timelines))
+    record = saved(place)
+    record["videos"]["one"]["path"] = str(film)
+    change_saved(place, record)
     with Served(place) as served:
         tab = browser.new_page()
         tab.goto(served.running.address)
@@ -609,9 +610,9 @@ def test_a_video_that_the_browser_cannot_play_gets_a_copy(browser, place, kitche
 
 
 def test_thirty_videos_and_a_first_paint(browser, place):
-    timelines = json.loads((place / "timelines.json").read_text())
-    many = {f"video {number}": timelines["one" if number % 2 else "two"] for number in range(30)}
-    (place / "timelines.json").write_text(json.dumps(many))
+    record = saved(place)
+    videos = [record["videos"]["one" if number % 2 else "two"] for number in range(30)]
+    change_saved(place, {**record, "videos": {f"video {n}": one for n, one in enumerate(videos)}})
     with Served(place) as served:
         tab = browser.new_page()
         tab.goto(served.running.address)
@@ -801,7 +802,6 @@ def test_a_video_is_marked_as_containing_a_mistake(browser, many):
 
 
 def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser, place):
-    config = json.loads((place / "config.json").read_text())
     merges = [
         {"a": [0], "b": [2], "cost": 0.1, "count": 2},
         {"a": [0, 2], "b": [1], "cost": 0.9, "count": 1},
@@ -811,11 +811,8 @@ def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser, place):
         "now": [0.45, 0.3, 0.6],
         "why": "cross-validated on 2 labelled videos",
     }
-    config |= {
-        "quality": quality,
-        "hierarchy": {"steps": ["0", "1", "2"], "merges": merges},
-    }
-    (place / "config.json").write_text(json.dumps(config))
+    hierarchy = {"steps": ["0", "1", "2"], "merges": merges}
+    change_config(place, quality=quality, hierarchy=hierarchy)
     with Served(place) as served:
         tab = browser.new_page()
         tab.goto(served.running.address)
@@ -837,13 +834,13 @@ def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser, place):
 
 
 def test_an_hour_with_many_segments_zoomed_in(browser, place):
-    timelines = json.loads((place / "timelines.json").read_text())
-    part = {"step": 0, "confidence": 0.5}
-    timelines["one"]["duration"] = 3600.0
-    timelines["one"]["segments"] = [
-        {**part, "start": 2.0 * k, "end": 2.0 * k + 2, "step": k % 3} for k in range(1800)
-    ]  # fmt: skip
-    (place / "timelines.json").write_text(json.dumps(timelines))
+    record = saved(place)
+    record["videos"]["one"]["duration"] = 3600.0
+    record["videos"]["one"]["segments"] = [
+        {"start": 2.0 * k, "end": 2.0 * k + 2, "step": record["steps"][k % 3], "confidence": 0.5}
+        for k in range(1800)
+    ]
+    change_saved(place, record)
     with Served(place) as served:
         tab = browser.new_page()
         tab.goto(served.running.address)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ from stepcut.evaluation.groups import compare_groups
 from stepcut.features.video.container import probe
 from stepcut.files.names import safe_name
 from stepcut.procedure.corrections.log import StaleEdit
-from stepcut.procedure.taught import take_back
+from stepcut.procedure.folder import is_procedure
+from stepcut.procedure.history import history, take_back
 from stepcut.show.video import KINDS, proxy_of
 
 A_WHILE = {"cache-control": "private, max-age=3600"}
@@ -160,6 +162,10 @@ class HomeRoutes:
         ]
 
 
+LONGEST_AUTHOR = 100
+"""Characters of a name in the history."""
+
+
 class Routes:
     """Calls about one procedure."""
 
@@ -180,19 +186,24 @@ class Routes:
         viewer = viewer_of(request)
         edits = viewer.edits
         severity = {"do": "severity", "step": body.get("step"), "severity": body.get("severity")}
-        changes: dict[str, Callable[[str], str]] = {
+        changes: dict[str, Callable[[str, str], str]] = {
             "undo": edits.undo,
             "redo": edits.redo,
             "severity": partial(edits.do, severity),
             "edit": partial(edits.do, body.get("edit", {})),
         }
+        author = text_of(body, "author", "")[:LONGEST_AUTHOR]
         try:
-            words = await run_in_threadpool(changes[verb], str(body.get("revision")))
+            words = await run_in_threadpool(changes[verb], str(body.get("revision")), author)
         except StaleEdit:
             sentence = "Another window changed the procedure, so your change was not saved."
             state = await run_in_threadpool(viewer.state)
             return Json({"error": sentence, "state": state}, 409)
         return Json({"words": words, "state": await run_in_threadpool(viewer.state)})
+
+    def history(self, request: Request) -> Response:
+        """Return all changes of the procedure, oldest first."""
+        return Json({"events": [asdict(entry) for entry in history(viewer_of(request).folder)]})
 
     async def teach(self, request: Request) -> Response:
         """Start a job that learns from the annotations."""
@@ -375,7 +386,7 @@ class Routes:
                 value=name,
             )
         target = viewer.folder.resolve().parent / name
-        if (target / "config.json").exists():
+        if is_procedure(target):
             raise OptionError(
                 f"folder={name!r} is a procedure. Choose another name.",
                 setting="folder",
@@ -411,6 +422,7 @@ class Routes:
     def routes(self) -> list[Route]:
         return [
             Route("/api/state", self.state),
+            Route("/api/history", self.history),
             *(
                 Route(f"/api/{verb}", self.edit, methods=["POST"])
                 for verb in ("edit", "undo", "redo", "severity")

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import secrets
+import shutil
 import socket
 import tempfile
 import threading
@@ -25,15 +26,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from stepcut.annotations import refuse_overlaps
 from stepcut.app.routes import make_app
 from stepcut.app.state import Viewer
-from stepcut.app.watching import state_folder
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.video.container import probe
 from stepcut.files.atomic import write_bytes
-from stepcut.files.cache import cache_dir
+from stepcut.files.cache import cache_dir, state_folder
 from stepcut.files.names import short_names
+from stepcut.procedure.folder import is_procedure, new_folder
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.storage import LABELS, write_outline
+from stepcut.procedure.revision import LABELS
 from stepcut.timeline import Timeline
 
 PATIENCE = 5.0
@@ -202,7 +203,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def kept(shown: Procedure, whose: str = "") -> Path:
-    """Folder in the cache for a procedure or labels without one, named after their content.
+    """Folder in the state folder for a procedure or labels without one, named by their content.
 
     `whose` separates annotators that start with the same labels.
     """
@@ -216,12 +217,14 @@ def kept(shown: Procedure, whose: str = "") -> Path:
         sort_keys=True,
     )
     name = hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
-    folder = cache_dir() / "viewed" / f"{name}.proc"
+    folder = state_folder() / "viewed" / f"{name}.proc"
+    before = cache_dir() / "viewed" / folder.name  # of version 0.3
+    if not folder.exists() and is_procedure(before):
+        with new_folder(folder) as fresh:
+            shutil.copytree(before, fresh / folder.name)
+            os.rename(fresh / folder.name, folder)
     if not folder.exists():
-        if shown.config.get("method") == LABELS:
-            write_outline(shown, folder)
-        else:
-            shown.save(folder)
+        shown.save(folder)
     return folder
 
 

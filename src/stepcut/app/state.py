@@ -23,9 +23,10 @@ from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
 from stepcut.procedure.corrections.document import Document, Part
 from stepcut.procedure.edits import Edits
+from stepcut.procedure.history import can_take_back
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.storage import LABELS
-from stepcut.procedure.taught import can_take_back
+from stepcut.procedure.revision import LABELS
+from stepcut.procedure.store import open_revision
 from stepcut.show.video import is_playable, picture_at
 from stepcut.timeline import Segment, Timeline
 
@@ -113,7 +114,9 @@ def read_reference(folder: Path, fingerprint: str) -> list[str]:
     """Names of the reference videos, most unusual first; empty if they are unknown."""
     with suppress(OSError, ValueError, ProcedureError):
         return (
-            Expectations.from_json(read_json(folder / "check.json")).most_unusual
+            Expectations.from_json(
+                read_json(open_revision(folder).place / "check.json")
+            ).most_unusual
             if fingerprint
             else []
         )
@@ -203,7 +206,7 @@ class Viewer:
             "stamp": stamp,
             "undo": self.edits.next_undo,
             "redo": self.edits.next_redo,
-            "taught": can_take_back(self.folder, self.fingerprint),
+            "taught": can_take_back(self.folder),
             "learned": outline.config["method"] != LABELS,
             "home": not self.files.closed,
             "beside": self.beside.name if self.beside else None,

@@ -10,10 +10,10 @@ from stepcut.app.checks import Checks, look
 from stepcut.app.export import write_export
 from stepcut.app.folder import Folder, without_path
 from stepcut.errors import OptionError, StepcutError
-from stepcut.procedure.folder import read_fingerprint
 from stepcut.procedure.learning import learn
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
+from stepcut.procedure.store import read_config
 from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import Event, Hook, Stage
 from stepcut.show.video import make_proxy
@@ -50,7 +50,10 @@ def _put_in_place(procedure: Procedure, output: Path, token: str) -> None:
         procedure.save(fresh)
         if not os.path.lexists(output):
             os.rename(fresh, output)  # fails if something else comes first
-        elif output.is_symlink() or read_fingerprint(output) != procedure.config["fingerprint"]:
+        elif (
+            output.is_symlink()
+            or read_config(output).get("fingerprint") != procedure.config["fingerprint"]
+        ):
             raise OptionError(
                 f"{output.name} was made by something else in the meantime, and stays as it is. "
                 "Learn again under another name; finished work is reused.",

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,9 +18,11 @@ from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, OutputError, in_words
 from stepcut.features.find import all_files
 from stepcut.files.atomic import output_errors, sync_folder
+from stepcut.files.cache import state_folder, wall_clock
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.files.sparse import is_hole
-from stepcut.procedure.folder import OURS, read_fingerprint
+from stepcut.procedure.folder import OURS
+from stepcut.procedure.store import read_config
 
 Stamp = tuple[int, int, int]
 """(size in bytes, mtime in ns, ctime in ns)."""
@@ -29,29 +30,6 @@ EVERY = 2.0
 """Seconds between two looks of the app into its watched folders."""
 SETTLED = 3.0
 """Seconds without a change after which the app checks a file."""
-
-LATEST = 253402300799.0
-"""The last second of the year 9999, which the time of a file may exceed."""
-
-
-def wall_clock(seconds: float | None = None) -> str:
-    """Return a time in seconds since 1970, or the present, in UTC.
-
-    >>> wall_clock(1)
-    '1970-01-01T00:00:01+00:00'
-    """
-    moment = time.time() if seconds is None else min(max(seconds, 0.0), LATEST)
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-
-
-def state_folder() -> Path:
-    """Return the folder for data that cannot be recomputed: `STEPCUT_STATE` or the platform's."""
-    if chosen := os.environ.get("STEPCUT_STATE"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-        return Path(home) / "stepcut" / "state"
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "stepcut"
 
 
 def journal_of(folder: Path, procedure: Path | None = None) -> Path:
@@ -321,7 +299,7 @@ class Watching:
                     watched.finish(path, stamp, _result(job, path, checks))
         if not folder.is_dir():
             raise OptionError(f"{folder}: this watched folder does not exist. Create it again.")
-        read_fingerprint(procedure)  # a damaged procedure cannot check
+        read_config(procedure)  # a damaged procedure cannot check
         busy = {path for started in watched.running.values() for path, _ in started}
         fresh = []
         for path, stamp in watched.ready():

@@ -16,7 +16,14 @@ from stepcut.features.video.container import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.formats import FORMATS
 from stepcut.methods.inputs import as_step_count
-from stepcut.procedure.folder import check_output, folder_here, is_procedure
+from stepcut.procedure.events import EVENTS
+from stepcut.procedure.folder import (
+    CONVERTED,
+    CURRENT,
+    check_output,
+    folder_here,
+    is_procedure,
+)
 from stepcut.procedure.labels import read_labels
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.naming import read_recipe
@@ -70,10 +77,11 @@ class Workspace:
             path = Path(folder)
             depth = len(path.relative_to(self.files.root).parts)
             inner[:] = [name for name in inner if not name.startswith(".") and depth < DEEPEST]
-            named = path.suffix == ".proc"  # a damaged one is listed with its problem
-            if "config.json" in files and depth and (named or is_procedure(path)):
-                found.append(path)
+            named = path.suffix == ".proc" and "config.json" in files  # of 0.3, damaged
+            if depth and (named or is_procedure(path)):
                 inner.clear()
+                if not path.name.endswith(CONVERTED):
+                    found.append(path)
         return sorted(found, key=lambda path: -_changed(path))
 
     def procedures(self) -> list[dict[str, Any]]:
@@ -116,7 +124,7 @@ class Workspace:
         found = self.only or self._viewers.get(name)
         if self.only is not None and name != self.id_of(self.only.folder):
             return None
-        if found is None or not (found.folder / "config.json").exists():
+        if found is None or not is_procedure(found.folder):
             folder = next((path for path in self.folders() if self.id_of(path) == name), None)
             if folder is None:
                 self._viewers.pop(name, None)
@@ -261,5 +269,5 @@ def _count_files(folder: Path, suffixes: Collection[str]) -> int:
 
 def _changed(folder: Path) -> float:
     """Time of the last training or correction of a procedure."""
-    files = (folder / "config.json", folder / "edits.json")
+    files = [folder / name for name in (CURRENT, EVENTS, "config.json", "edits.json")]
     return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from stepcut.checking.presence import UNSEEN
@@ -58,10 +59,10 @@ class Severity:
         }
         return {name: found for name, found in kinds.items() if found}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return step numbers, which stay valid when names change."""
-        limits = {"alarm_at": {str(s): share for s, share in sorted(self.alarm_at.items())}}
-        kept = {key: sorted(getattr(self, key)) for key in KINDS}
+    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the content of `severity.json`, with `names` for the numbers."""
+        limits = {"alarm_at": {names[s]: share for s, share in sorted(self.alarm_at.items())}}
+        kept = {key: [names[s] for s in sorted(getattr(self, key))] for key in KINDS}
         return kept | (limits if self.alarm_at else {})
 
 
@@ -79,8 +80,13 @@ def check_share(setting: str, share: Any) -> None:
         )
 
 
-def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[str]) -> Severity:
-    """Read the file at `path`, if it exists; steps have current or `learned` names."""
+def read_severity(
+    path: Path | Address, names: Sequence[str], former: Mapping[str, int]
+) -> Severity:
+    """Read the file at `path`, if it exists; steps have current or `former` names.
+
+    A former name with a negative number is passed over: its step does not exist now.
+    """
     if not path.exists():
         return Severity()
     try:
@@ -89,11 +95,14 @@ def read_severity(path: Path | Address, names: Sequence[str], learned: Sequence[
         raise OptionError(
             f"{path}: not readable as JSON ({error}). Correct or delete the file.", path=path
         ) from error
-    return parse_severity(record, names, str(path), learned)
+    return parse_severity(record, names, str(path), former)
 
 
 def parse_severity(
-    record: Mapping[str, Any], names: Sequence[str], where: str = FILE, learned: Sequence[str] = ()
+    record: Mapping[str, Any],
+    names: Sequence[str],
+    where: str = FILE,
+    former: Mapping[str, int] = MappingProxyType({}),
 ) -> Severity:
     """Parse the content of `severity.json`: lists of step names or numbers; see `read_severity`."""
     if not isinstance(record, Mapping):
@@ -123,7 +132,7 @@ def parse_severity(
     for step, share in limits.items():
         check_share(f"{where}: alarm_at of {step!r}", share)
     chosen = {
-        key: frozenset(_number(step, names, where, learned) for step in record.get(key, ()))
+        key: frozenset(_number(step, names, where, former) for step in record.get(key, ())) - {-1}
         for key in KINDS
     }
     if both := chosen["optional"] & chosen["critical"]:
@@ -132,14 +141,15 @@ def parse_severity(
             path=where,
             value=names[min(both)],
         )
-    alarm_at = {_number(step, names, where, learned): float(at) for step, at in limits.items()}
+    alarm_at = {_number(step, names, where, former): float(at) for step, at in limits.items()}
+    alarm_at.pop(-1, None)
     return Severity(**chosen, alarm_at=alarm_at)
 
 
-def _number(step: Any, names: Sequence[str], where: str, learned: Sequence[str]) -> int:
-    for allowed in (names, learned):
-        if isinstance(step, str) and (name := spell([step], allowed)[step]) in allowed:
-            return list(allowed).index(name)
+def _number(step: Any, names: Sequence[str], where: str, former: Mapping[str, int]) -> int:
+    for numbers in ({name: number for number, name in enumerate(names)}, former):
+        if isinstance(step, str) and (name := spell([step], list(numbers))[step]) in numbers:
+            return numbers[name]
     if isinstance(step, str) and step.isdecimal():
         step = int(step)  # JSON keys are always strings
     if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(names):

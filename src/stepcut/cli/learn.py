@@ -27,9 +27,10 @@ from stepcut.formats import read_folder
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import StepCount, as_step_count
 from stepcut.plugins import find, is_own
-from stepcut.procedure.folder import damaged, read_config
+from stepcut.procedure.folder import damaged
 from stepcut.procedure.learning import learn
 from stepcut.procedure.many import learn_tasks
+from stepcut.procedure.store import read_config
 from stepcut.timeline import clock
 
 MANY = 40

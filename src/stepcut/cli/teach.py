@@ -13,10 +13,10 @@ from stepcut.cli.common import (
 from stepcut.errors import OptionError
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
-from stepcut.procedure.folder import folder_here
+from stepcut.procedure.history import can_take_back, take_back
 from stepcut.procedure.labels import origin_of
 from stepcut.procedure.loading import load
-from stepcut.procedure.taught import can_take_back, changes, take_back, teach_folder
+from stepcut.procedure.taught import changes, teach_folder
 from stepcut.timeline import is_unnamed
 
 
@@ -89,6 +89,6 @@ def run(args: argparse.Namespace) -> int:
     print(f"\nsaved to {kept}")
     if not isinstance(as_path(kept), Address):
         print(f"show it:  {this_program()} view {shlex.quote(kept)}")
-        if not args.output and can_take_back(folder_here(kept), after.config["fingerprint"]):
+        if not args.output and can_take_back(kept):
             print(f"undo:  {this_program()} teach {shlex.quote(kept)} --back")
     return 0

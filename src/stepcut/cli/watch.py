@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stepcut.app.watching import Arrivals, Journal, journal_of, stamp_of, wall_clock
+from stepcut.app.watching import Arrivals, Journal, journal_of, stamp_of
 from stepcut.checking.report import EXIT_CODES
 from stepcut.cli import say
 from stepcut.cli.check import OPERATIONAL, chosen_limits, worst
@@ -19,6 +19,7 @@ from stepcut.errors import OptionError, in_words
 from stepcut.features.find import FEATURE_SUFFIXES
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path, files_below, version
+from stepcut.files.cache import wall_clock
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
@@ -137,7 +138,7 @@ def fingerprint(procedure: Procedure, limits: Mapping[str, Any]) -> str:
     held = [
         procedure.config.get("fingerprint"),
         procedure.expectations.to_json(),
-        procedure.expectations.severity.to_json(),
+        procedure.expectations.severity.to_json(procedure.model_steps),
         sorted(map(str, procedure.document.fine)),
         dict(limits),
     ]

@@ -217,7 +217,8 @@ def all_files(path: Path | Address, pattern: bool = False, procedures: bool = Fa
     found: Places = []
     for parent, folders, files in os.walk(path, onerror=warn):
         # The tensors of a procedure are not features.
-        if not procedures and {"config.json", "steps.json"} <= set(files):
+        stored = "revisions" in folders and {"CURRENT", "events.jsonl"} & set(files)
+        if not procedures and (stored or {"config.json", "steps.json"} <= set(files)):
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -1,12 +1,14 @@
-"""The cache: recomputable data, and local copies of remote files."""
+"""The cache (recomputable data, copies of remote files) and the state folder (what is not)."""
 
 import errno
 import hashlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from stepcut.files.addresses import Address, AnyPath, as_path, version
@@ -38,6 +40,30 @@ def _platform_folder() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "stepcut" / "cache"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stepcut"
+
+
+LATEST = 253402300799.0
+"""The last second of the year 9999, which the time of a file may exceed."""
+
+
+def wall_clock(seconds: float | None = None) -> str:
+    """Return a time in seconds since 1970, or the present, in UTC.
+
+    >>> wall_clock(1)
+    '1970-01-01T00:00:01+00:00'
+    """
+    moment = time.time() if seconds is None else min(max(seconds, 0.0), LATEST)
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def state_folder() -> Path:
+    """Return the folder for data that cannot be recomputed: `STEPCUT_STATE` or the platform's."""
+    if chosen := os.environ.get("STEPCUT_STATE"):
+        return Path(chosen)
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        return Path(home) / "stepcut" / "state"
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "stepcut"
 
 
 @contextmanager

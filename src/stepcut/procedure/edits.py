@@ -1,20 +1,30 @@
 """Edits: make, undo and redo corrections in the folder of a procedure."""
 
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from stepcut.checking.severity import FILE, KINDS, Severity, read_severity
+from stepcut.checking.severity import KINDS, Severity
 from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import AnyPath
-from stepcut.files.atomic import read_json, write_json
 from stepcut.procedure.corrections.document import Document
 from stepcut.procedure.corrections.log import Corrections, StaleEdit, apply_severity
 from stepcut.procedure.corrections.verbs import Edit, correct, describe, plain_edit
-from stepcut.procedure.folder import folder_here, locked
-from stepcut.procedure.loading import read_outline
+from stepcut.procedure.events import (
+    EVENTS,
+    STARTS,
+    Log,
+    append,
+    corrections_of,
+    edit_event,
+    new_event,
+    read_log,
+)
+from stepcut.procedure.folder import CURRENT, folder_here, is_old
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.storage import EDITS
+from stepcut.procedure.revision import current
+from stepcut.procedure.store import base_severity, open_revision, read_fields, writing
 
 
 class Edits:
@@ -36,22 +46,40 @@ class Edits:
 
     def __init__(self, folder: AnyPath) -> None:
         self.folder = folder_here(folder)
-        self.path = self.folder / EDITS
+        self._one_at_a_time = threading.RLock()
         self._stamp: list[tuple[int, int, int]] | None = None
         self.refresh()
 
     def refresh(self) -> None:
         """Read changes of other programs."""
-        with locked(self.folder, shared=True):
-            self._read()
+        with self._one_at_a_time:
+            if self._stamp != (now := self._stamps()):
+                self._read()
+                self._stamp = now
 
     def _read(self) -> None:
-        """Read changed files; the caller holds the lock."""
-        if self._stamp != (now := self._stamps()):
-            self.outline: Procedure = read_outline(self.folder)
-            whole = replace(self.corrections, done=self.corrections.history)
-            whole.apply(self.outline.learned)  # raises here if corrections do not fit
-            self._stamp = now
+        """Read the new events or, if another revision is current, everything."""
+        if self._stamp is not None and not is_old(self.folder) and self._read_new():
+            return
+        opened = open_revision(self.folder)
+        self.outline = Procedure(**read_fields(opened, self.folder))
+        self._log: Log = opened.log
+
+    def _read_new(self) -> bool:
+        """Apply the events since the last reading; return False if that is not possible."""
+        try:
+            log = read_log(self.folder, self._log)
+            same = current(self.folder) == self.outline.revision
+        except (OSError, ValueError):
+            return False
+        new = log.events[len(self._log.events) :]
+        mine = [event for event in new if event.revision == self.outline.revision]
+        if not same or log.damaged or not self._log.size or any(e.verb in STARTS for e in mine):
+            return False
+        before = self.corrections
+        self.outline.corrections = corrections_of(mine, before.learned, EVENTS, before)
+        self._log = log
+        return True
 
     @property
     def document(self) -> Document:
@@ -66,19 +94,21 @@ class Edits:
     @property
     def revision(self) -> str:
         """The identifier of the current state."""
-        return self.corrections.revision
+        return f"{self.outline.revision[:16]}-{self.corrections.at}"
 
     @property
     def next_undo(self) -> str | None:
         """A description of the change that `undo` reverts, or None."""
-        return self._words(self.corrections.undo()) if self.corrections.done else None
+        now = self.corrections
+        return describe(now.undo().document, now.done[-1]) if now.done else None
 
     @property
     def next_redo(self) -> str | None:
         """A description of the change that `redo` makes, or None."""
-        return self._words(self.corrections.redo()) if self.corrections.undone else None
+        now = self.corrections
+        return describe(now.document, now.undone[-1]) if now.undone else None
 
-    def do(self, edit: Edit, revision: str | None = None) -> str:
+    def do(self, edit: Edit, revision: str | None = None, author: str = "") -> str:
         """Make one change, save it and discard undone changes.
 
         Parameters
@@ -87,6 +117,8 @@ class Edits:
             A mapping with the verb under "do".
         revision
             The revision that the change is based on; by default the current one.
+        author
+            Who makes the change; by default the user of this program.
 
         Returns
         -------
@@ -101,43 +133,57 @@ class Edits:
             Another program has changed the folder.
         """
 
-        def change(now: Corrections) -> Corrections:
+        def change() -> tuple[Corrections, str, tuple[str, dict[str, Any]]]:
             severity = isinstance(edit, Mapping) and edit.get("do") == "severity"
             whole = self._severity_edit(edit) if severity else edit
-            correct(self.document, whole)
-            return now.do(plain_edit(self.document, whole))
+            before, after = self.document, correct(self.document, whole)
+            made = dict(plain_edit(before, whole))
+            now = self.corrections.do(made, lambda *_: after)
+            return now, describe(before, made), edit_event(made)
 
-        return self._change(change, revision)
+        return self._change(change, revision, author)
 
-    def undo(self, revision: str | None = None) -> str:
-        """Undo the last change, save, and return its description; `revision` as for `do`."""
-        return self._change(Corrections.undo, revision)
+    def undo(self, revision: str | None = None, author: str = "") -> str:
+        """Undo the last change, save, and return its description; arguments as for `do`."""
 
-    def redo(self, revision: str | None = None) -> str:
-        """Redo the last undone change, save, and return its description; `revision` as for `do`."""
-        return self._change(Corrections.redo, revision)
+        def change() -> tuple[Corrections, str, tuple[str, dict[str, Any]]]:
+            after = self.corrections.undo()
+            return after, str(self.next_undo), ("undo", {})
 
-    def _change(self, change: Callable[[Corrections], Corrections], revision: str | None) -> str:
-        """Apply a change under the lock if `revision` is current, and write the file."""
-        seen = self.revision if revision is None else revision
-        with locked(self.folder):
-            self._read()
-            if seen != self.revision:
-                raise StaleEdit(
-                    f"{self.path}: another window or program has changed this file, so your change "
-                    "was not made. Reload, then make the change again.",
-                    path=self.path,
-                )
-            after = change(self.corrections)
-            words = self._words(after)
-            # A rename may change the names in severity.json, so write step numbers first.
-            file, numbers = self.folder / FILE, self._base_severity().to_json()
-            if file.exists() and read_json(file) != numbers:
-                write_json(file, numbers, follow=False)
-            write_json(self.path, after.to_json(), follow=False)
-            self._stamp = self._stamps()
-            self.outline.corrections = after.on_disk()
-            return words
+        return self._change(change, revision, author)
+
+    def redo(self, revision: str | None = None, author: str = "") -> str:
+        """Redo the last undone change, save, and return its description; arguments as for `do`."""
+
+        def change() -> tuple[Corrections, str, tuple[str, dict[str, Any]]]:
+            after = self.corrections.redo()
+            return after, str(self.next_redo), ("redo", {})
+
+        return self._change(change, revision, author)
+
+    def _change(
+        self,
+        change: Callable[[], tuple[Corrections, str, tuple[str, dict[str, Any]]]],
+        revision: str | None,
+        author: str,
+    ) -> str:
+        """Make a change under the lock if `revision` is current, and append its event."""
+        with self._one_at_a_time:
+            seen = self.revision if revision is None else revision
+            with writing(self.folder) as log:
+                self.refresh()
+                if seen != self.revision:
+                    raise StaleEdit(
+                        f"{self.folder}: another window or program has changed this procedure, so "
+                        "your change was not made. Reload, then make the change again.",
+                        path=self.folder,
+                    )
+                after, words, made = change()
+                event = new_event(log, self.outline.revision, *made, author)
+                self._log = append(self.folder, log, [event])
+                self._stamp = self._stamps()
+                self.outline.corrections = after.on_disk(event.id)
+                return words
 
     @property
     def severity(self) -> dict[int, str]:
@@ -147,9 +193,7 @@ class Edits:
 
     def _base_severity(self) -> Severity:
         """The content of severity.json, without corrections."""
-        return read_severity(
-            self.folder / FILE, self.outline.model_steps, self.outline.learned_steps
-        )
+        return base_severity(self.folder, self.outline)
 
     def _severity_edit(self, edit: Edit) -> Edit:
         """Complete a severity edit with all model steps that were merged into its step."""
@@ -168,12 +212,8 @@ class Edits:
         kinds = {str(n): [kind] if kind else [] for n in mine}
         return {"do": "severity", "step": step, "severity": kind, "kinds": kinds}
 
-    def _words(self, other: Corrections) -> str:
-        """Describe the one edit between the current state and the `other` one."""
-        fewer, more = sorted((self.corrections, other), key=lambda each: len(each.done))
-        return describe(fewer.apply(self.outline.learned), more.done[-1])
-
     def _stamps(self) -> list[tuple[int, int, int]]:
         """File states that change with the corrections or the procedure."""
-        files = [file for file in (self.path, self.folder / "config.json") if file.exists()]
+        names = (CURRENT, EVENTS, "config.json", "edits.json")
+        files = [self.folder / name for name in names if (self.folder / name).exists()]
         return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in map(Path.stat, files)]

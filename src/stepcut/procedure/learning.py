@@ -28,7 +28,7 @@ from stepcut.parallel import open_engine
 from stepcut.parallel.engine import Engine
 from stepcut.plugins import check_part, find, name_of
 from stepcut.procedure.fitting import fingerprint, fit, refuse_transcripts
-from stepcut.procedure.folder import check_output, read_config
+from stepcut.procedure.folder import check_output
 from stepcut.procedure.labels import (
     LabelSource,
     Transcripts,
@@ -42,7 +42,7 @@ from stepcut.procedure.lengths import check_features
 from stepcut.procedure.loading import load
 from stepcut.procedure.naming import Namer, Recipe, read_recipe
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.storage import check_keepable
+from stepcut.procedure.store import check_keepable, has_work, read_config
 from stepcut.progress import Hook, default_hook
 from stepcut.rate import Rate
 from stepcut.version import versions
@@ -235,22 +235,9 @@ def learn(
         )
     )
     if output is not None:
-        _keep(procedure, output)
+        procedure.save(output)
     checkpoint.unlink(missing_ok=True)
     return procedure
-
-
-def _keep(procedure: Procedure, output: AnyPath) -> None:
-    """Save to `output`, or to a new folder beside it if `output` changed in the meantime."""
-    try:
-        procedure.save(output)
-    except OutputError as error:
-        wanted = as_path(output)
-        beside = wanted.with_name(f"{wanted.stem}.new{wanted.suffix}")
-        if not wanted.exists() or beside.exists():
-            raise
-        procedure.save(beside)
-        raise OutputError(f"{error} The new procedure is in {beside}.", path=beside) from error
 
 
 def already_there(output: AnyPath, wanted: str) -> bool:
@@ -264,17 +251,10 @@ def already_there(output: AnyPath, wanted: str) -> bool:
     config = read_config(folder)
     if config.get("fingerprint") == wanted:
         return True
-    if (folder / "edits.json").exists():
+    if work := has_work(folder):
         raise OutputError(
-            f"{folder}: a new procedure would lose the corrections in this folder. Choose another "
+            f"{folder}: a new procedure would replace the {work} of this one. Choose another "
             f"name with -o, or learn from them: stepcut teach {shlex.quote(str(folder))}",
-            path=folder,
-        )
-    if "absorbed" in config or (folder / "severity.json").exists():
-        work = "annotations" if "absorbed" in config else "severity.json"
-        raise OutputError(
-            f"{folder}: a new procedure would lose the {work} of this one. "
-            "Choose another name with -o.",
             path=folder,
         )
     return False

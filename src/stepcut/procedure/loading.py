@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from stepcut.checking.check import check_labels
-from stepcut.checking.severity import FILE, read_severity
 from stepcut.errors import NotLearned, OptionError, ProcedureError
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.methods.method import Method
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.storage import read, read_timelines
+from stepcut.procedure.store import base_severity, open_revision, read, read_fields
 
 
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:
@@ -45,9 +44,7 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     """
     procedure = Procedure(**read(path, method, trust))
     try:
-        severity = read_severity(
-            as_path(path) / FILE, procedure.model_steps, procedure.learned_steps
-        )
+        severity = base_severity(as_path(path), procedure)
     except OptionError as error:
         raise ProcedureError(str(error)) from error
     procedure.learned_expectations = replace(procedure.learned_expectations, severity=severity)
@@ -65,7 +62,7 @@ def read_outline(path: AnyPath) -> Procedure:
     path
         The folder, or an address (s3://, gs://).
     """
-    return Procedure(**read_timelines(path))
+    return Procedure(**read_fields(open_revision(path), as_path(path)))
 
 
 def _try(procedure: Procedure) -> None:

@@ -33,7 +33,7 @@ from stepcut.procedure.labels import (
 )
 from stepcut.procedure.naming import Recipe, read_recipe
 from stepcut.procedure.state import ProcedureState
-from stepcut.procedure.storage import save
+from stepcut.procedure.store import save
 from stepcut.progress import Hook, default_hook, silent, warn_once
 from stepcut.timeline import Timeline
 
@@ -137,7 +137,7 @@ class Procedure(ProcedureState):
         settings = {**self.method.settings(), "steps": len(names)}
         place = {name: number for number, name in enumerate(names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
-        config = {**self.config, "settings": settings, "absorbed": self.corrections.revision}
+        config = {**self.config, "settings": settings}
         config["fingerprint"] = fingerprint(features, config, names, annotations)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = adapt(build(type(self.method), settings))
@@ -147,7 +147,7 @@ class Procedure(ProcedureState):
         taught = Procedure(
             **fit(features, made, config, names, annotations, before, progress=progress)
         )
-        taught.trusted = self.trusted
+        taught.trusted, taught.taught_from = self.trusted, (self.revision, self.corrections)
         learned = taught.learned_steps
         severity = self.expectations.severity.moved(self.model_steps, learned)
         taught.learned_expectations = replace(taught.learned_expectations, severity=severity)
@@ -456,8 +456,8 @@ class Procedure(ProcedureState):
     def save(self, path: AnyPath) -> None:
         """Save the procedure to a folder.
 
-        An existing procedure is replaced; other files in the folder stay. Corrections made there
-        in the meantime are kept.
+        In the folder of a procedure, this is a new revision of it; earlier ones stay, and
+        `stepcut history` lists them. Other files in the folder stay.
 
         Parameters
         ----------
@@ -467,9 +467,9 @@ class Procedure(ProcedureState):
         Raises
         ------
         ProcedureError
-            The folder contains corrections of another learned state.
+            The procedure in the folder is damaged.
         OutputError
-            The folder cannot be written.
+            The folder cannot be written, or others have changed this procedure since it was loaded.
 
         Examples
         --------

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from importlib import resources
 from string import Template
 from typing import Any, Self
@@ -57,6 +56,8 @@ class _Unread:
 
 
 UNREAD: Any = _Unread()
+UNEDITED: Any = None
+"""Stands for no corrections of the learned steps and timelines."""
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
@@ -75,10 +76,14 @@ class ProcedureState:
     """Rows of features per second."""
     config: dict[str, Any] = field(default_factory=dict)
     """Every setting, seed and version that produced this procedure."""
-    corrections: Corrections = field(default_factory=Corrections)
-    """Corrections made since learning."""
     learned_annotations: Annotations = field(default_factory=Annotations)
     """The annotations used for learning."""
+    corrections: Corrections = UNEDITED
+    """Corrections made since learning, with the documents that they make."""
+    revision: str = ""
+    """The name of the revision on disk that this was read from."""
+    taught_from: tuple[str, Corrections] | None = None
+    """The revision and the corrections that `teach` used."""
     digests: dict[str, Digest] = field(default_factory=dict)
     """Content hash of each training video; older versions stored none."""
     method: Method = UNREAD
@@ -91,24 +96,23 @@ class ProcedureState:
     """Whether code and addresses named in the config may be used, such as a custom backbone."""
 
     def __post_init__(self) -> None:
-        if not self.corrections.of:
-            self.corrections = replace(self.corrections, of=str(self.config.get("fingerprint", "")))
-        self._shown: tuple[Corrections, Document] | None = None
+        if self.corrections is UNEDITED:
+            annotations = self.learned_annotations
+            document = document_of(self.learned_steps, self.learned_timelines, annotations)
+            self.corrections = Corrections(document)
         self._expected: tuple[Expectations, Document, Expectations] | None = None
 
     # ------------------------------------------------------------------ learned and corrected state
 
-    @cached_property
+    @property
     def learned(self) -> Document:
         """The learned steps and timelines, before corrections."""
-        return document_of(self.learned_steps, self.learned_timelines, self.learned_annotations)
+        return self.corrections.learned
 
     @property
     def document(self) -> Document:
         """The learned steps and timelines with corrections applied, as the viewer shows them."""
-        if self._shown is None or self._shown[0] is not self.corrections:
-            self._shown = (self.corrections, self.corrections.apply(self.learned))
-        return self._shown[1]
+        return self.corrections.document
 
     @property
     def annotations(self) -> Annotations:
@@ -149,6 +153,12 @@ class ProcedureState:
     def model_steps(self) -> list[str]:
         """The names of the model's steps; a step that still exists has its current name."""
         return self.document.model_steps(self.learned_steps)
+
+    @property
+    def former_names(self) -> dict[str, int]:
+        """The number of the model's step that had each name most recently."""
+        numbers, count = self.corrections.former_names, len(self.learned_steps)
+        return {name: number for name, number in numbers.items() if number < count}
 
     @property
     def shown_steps(self) -> Labels:
@@ -368,8 +378,7 @@ class ProcedureState:
         return self
 
     def _correct(self, edit: Edit) -> None:
-        correct(self.document, edit)
-        self.corrections = self.corrections.do(edit)
+        self.corrections = self.corrections.do(edit, correct)
 
     def plan(self) -> dict[str, Any]:
         """Return the procedure for planners and robots, as JSON values.

@@ -1,0 +1,287 @@
+"""Folders of versions before 0.4: read them as they are, and convert them at the first change."""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from stepcut.annotations import Annotations
+from stepcut.checking.severity import FILE, read_severity
+from stepcut.errors import OptionError, ProcedureError
+from stepcut.files.addresses import Address
+from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json
+from stepcut.files.cache import cache_dir, wall_clock
+from stepcut.procedure.content import Digest
+from stepcut.procedure.corrections.document import document_of
+from stepcut.procedure.events import EVENTS, Event, Log, corrections_of, edit_events, line_of
+from stepcut.procedure.folder import CONVERTED, REVISIONS, digest, is_old, new_folder
+from stepcut.procedure.revision import (
+    LABELS,
+    NAME,
+    Opened,
+    Saved,
+    SavedVideo,
+    check_version,
+    point,
+    put_revision,
+    set_aside,
+)
+from stepcut.timeline import Segment, Timeline
+
+EDITS = "edits.json"
+SETTINGS = "config.json"
+FILES = (
+    "steps.json", "timelines.json", "annotations.json", "orders.json", "graph.json", "check.json",
+    "model.safetensors", "loss.csv", "README.md", EDITS, SETTINGS,
+)  # fmt: skip
+"""The files that versions before 0.4 wrote, in the order in which they are removed."""
+UNUSED = ("model", "card", "mistakes", "absorbed", "format", "stepcut")
+"""Keys of the old config.json that the new one does not have."""
+
+
+class OldSegment(msgspec.Struct):
+    """A segment in timelines.json."""
+
+    start: float
+    end: float
+    step: Annotated[int, msgspec.Meta(ge=0)]
+    confidence: float | None
+
+
+class OldVideo(msgspec.Struct):
+    """A video in timelines.json."""
+
+    path: str | None
+    duration: float | None
+    samples: Annotated[int, msgspec.Meta(ge=1)]
+    segments: list[OldSegment]
+    digest: Digest = Digest()
+    known: list[tuple[float, float]] | None = None
+    """Labelled intervals, of version 0.2.0."""
+
+
+def open_old(folder: Path | Address, edits: bool = True) -> Opened:
+    """Read the procedure in `folder`, without its model; `edits` false leaves out corrections."""
+    config = read_json(folder / SETTINGS)
+    check_version(folder, config)
+    steps = msgspec.convert([one["name"] for one in read_json(folder / "steps.json")], list[str])
+    found = msgspec.convert(read_json(folder / "timelines.json"), dict[str, OldVideo])
+    segments = {
+        name: [Segment(s.start, s.end, steps[s.step], s.confidence) for s in one.segments]
+        for name, one in found.items()
+    }
+    annotations = _read_annotations(folder, found, segments, config)
+    if config["method"] != LABELS:  # versions before 0.4 made segments of some clicks
+        segments = {name: [s for s in mine if s.end > s.start] for name, mine in segments.items()}
+    videos = {
+        name: SavedVideo(one.path, one.duration, one.samples, segments[name], one.digest)
+        for name, one in found.items()
+    }
+    saved = Saved(steps, videos, annotations)
+    if isinstance(folder, Path) and (folder / "model.safetensors").exists():
+        kept = config.get("model")
+        if kept not in (None, digest(read_bytes(folder / "model.safetensors"))):
+            raise ValueError("model.safetensors differs from the saved one")
+    name = str(config.get("fingerprint", ""))
+    if not NAME.fullmatch(name):
+        name = digest(f"{name} {msgspec.json.encode(saved.steps)!r}".encode())
+    settings = {key: value for key, value in config.items() if key not in UNUSED}
+    events = _events(folder, name, config, edits)
+    return Opened(name, folder, {**settings, "files": {}}, saved, Log(tuple(events)))
+
+
+def _read_annotations(
+    folder: Path | Address,
+    found: Mapping[str, OldVideo],
+    segments: Mapping[str, list[Segment]],
+    config: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Read the annotations that the procedure in `folder` was learned from."""
+    path = folder / "annotations.json"
+    if path.exists():
+        record: dict[str, Any] = read_json(path)
+        return record
+    # Version 0.2.0 stored labelled intervals in timelines.json and mistakes in config.json.
+    marked = msgspec.convert(config.get("mistakes", []), list[str])
+    videos = {
+        name: {
+            "end": Timeline(segments[name], one.duration).end,
+            "segments": [
+                {"start": s.start, "end": s.end, "step": s.step}
+                for s in segments[name]
+                if any(s.start < end and s.end > start for start, end in one.known or ())
+            ],
+            "annotated": one.known or (),
+            "mistake": name in marked,
+        }
+        for name, one in found.items()
+        if one.known is not None or name in marked
+    }
+    made: dict[str, Any] = Annotations.from_json({"videos": videos}).to_json()
+    return made
+
+
+def _events(
+    folder: Path | Address, name: str, config: Mapping[str, Any], edits: bool
+) -> list[Event]:
+    """Return the corrections in edits.json as events."""
+    path = folder / EDITS
+    made: list[tuple[str, dict[str, Any]]] = [("teach" if "absorbed" in config else "learn", {})]
+    if edits and path.exists():
+        try:
+            record = read_json(path)
+            if record["format"] > 1:
+                raise ProcedureError(
+                    f"{path}: a newer stepcut wrote this file (format {record['format']}). "
+                    "Update with: pip install --upgrade stepcut",
+                    path=path,
+                )
+            undone = list(map(dict, record["undone"]))
+            made += edit_events([*map(dict, record["done"]), *reversed(undone)])
+            made += [("undo", {})] * len(undone)
+            of = str(record["of"])
+        except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
+            raise ProcedureError(
+                f"{path}: the corrections cannot be read ({error}). Restore the file, or leave "
+                f"them out: stepcut history {folder} --restore",
+                path=path,
+            ) from error
+        if of != str(config.get("fingerprint", "")):
+            raise ProcedureError(
+                f"{path}: these corrections belong to another learned state ({of}, not "
+                f"{config.get('fingerprint', '')}), because the procedure was learned again. "
+                f"Restore that procedure, or leave them out: stepcut history {folder} --restore",
+                path=path,
+            )
+    times = [_changed(folder / file) for file in (SETTINGS, EDITS)]
+    return [
+        Event(place + 1, times[place > 0], "", name, verb, values)
+        for place, (verb, values) in enumerate(made)
+    ]
+
+
+def _changed(path: Path | Address) -> str:
+    with suppress(OSError, KeyError, NotImplementedError):
+        return wall_clock(path.stat().st_mtime)
+    return ""
+
+
+# ------------------------------------------------------------------ converting
+
+
+def convert(folder: Path, edits: bool = True) -> None:
+    """Convert the procedure in `folder`, and keep the original files beside it.
+
+    The pointer is written last. Until then, the folder is read as before, and converting begins
+    anew. The caller holds the lock.
+    """
+    opened = open_old(folder, edits)
+    learned = _document(opened)
+    # An edit that does not fit stops here, before anything changes.
+    corrections = corrections_of(opened.log.events, learned, EDITS)
+    _keep_original(folder)
+    events = list(opened.log.events)
+    _convert_revision(folder, opened, folder)
+    if (before := copy_before_teaching(folder)) is not None:
+        earlier = open_old(before)
+        _convert_revision(before, earlier, folder)
+        events[0] = msgspec.structs.replace(events[0], values={"from": earlier.name})
+        events += [
+            msgspec.structs.replace(event, id=event.id + len(events))
+            for event in earlier.log.events
+        ]
+    if (folder / FILE).exists():  # version 0.3 replaced the names of steps by numbers
+        try:
+            names = corrections.document.model_steps(opened.saved.steps)
+            known = {name: n for n, name in enumerate(opened.saved.steps)}
+            text = read_severity(folder / FILE, names, known).to_json(names)
+            write_json(folder / FILE, text, follow=False)
+        except OptionError:
+            if not edits:  # it has names that only the lost corrections gave
+                set_aside(folder / FILE)
+    write_bytes(folder / EVENTS, b"".join(map(line_of, events)), follow=False)
+    point(folder, opened.name)
+
+
+def _document(opened: Opened) -> Any:
+    timelines = {
+        name: Timeline(one.segments, one.duration, opened.saved.steps, name)
+        for name, one in opened.saved.videos.items()
+    }
+    return document_of(
+        opened.saved.steps, timelines, Annotations.from_json(opened.saved.annotations)
+    )
+
+
+def _convert_revision(source: Path, opened: Opened, folder: Path) -> None:
+    place = folder / REVISIONS / opened.name
+    with new_folder(place) as fresh:
+        write_json(fresh / "procedure.json", msgspec.to_builtins(opened.saved))
+        for name in ("model.safetensors", "check.json", "loss.csv", "README.md"):
+            if (source / name).is_file():
+                write_bytes(fresh / name, read_bytes(source / name))
+        config = {key: value for key, value in opened.config.items() if key != "files"}
+        put_revision(fresh, place, config)
+
+
+def copy_before_teaching(folder: Path) -> Path | None:
+    """The copy in the cache that version 0.3 made before teaching, if it can be read."""
+    fingerprint = read_json(folder / SETTINGS).get("fingerprint", "")
+    where = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+    copy = cache_dir() / "before" / f"{fingerprint}-{where}.proc"
+    with suppress(ProcedureError, OSError, ValueError, KeyError, TypeError):
+        if is_old(copy):
+            opened = open_old(copy)
+            corrections_of(opened.log.events, _document(opened), EDITS)
+            return copy
+    return None
+
+
+def _keep_original(folder: Path) -> None:
+    """Copy the files of stepcut to P.0.3, or P-2.0.3 if that is another one."""
+    ours = [folder / name for name in (*FILES, FILE) if (folder / name).is_file()]
+    if any(_has_copies(beside, ours) for beside in _originals(folder)):
+        return
+    beside, number = folder.with_name(f"{folder.name}{CONVERTED}"), 2
+    while beside.exists():
+        beside = folder.with_name(f"{folder.name}-{number}{CONVERTED}")
+        number += 1
+    with new_folder(beside) as fresh:
+        for file in ours:
+            write_bytes(fresh / file.name, read_bytes(file))
+            shutil.copystat(file, fresh / file.name)
+        shutil.copymode(folder, fresh)
+        os.rename(fresh, beside)
+
+
+def _originals(folder: Path) -> list[Path]:
+    """The folders beside that have converted originals."""
+    name = re.compile(re.escape(folder.name) + r"(-\d+)?" + re.escape(CONVERTED))
+    return [path for path in folder.parent.iterdir() if name.fullmatch(path.name)]
+
+
+def _has_copies(beside: Path, files: list[Path]) -> bool:
+    with suppress(OSError):
+        return all((beside / one.name).read_bytes() == one.read_bytes() for one in files)
+    return False
+
+
+def remove_converted(folder: Path) -> None:
+    """Remove the files of a converted procedure that have copies beside it, config.json last."""
+    beside = _originals(folder) if (folder / SETTINGS).is_file() else []
+    if not any(_has_copies(one, [folder / SETTINGS]) for one in beside):
+        return
+    config = read_json(folder / SETTINGS)
+    for name in FILES:
+        file = folder / name
+        if not file.is_file() or not any(_has_copies(one, [file]) for one in beside):
+            continue
+        own = name == "README.md" and config.get("card") not in (None, digest(read_bytes(file)))
+        if not own:  # a person has written into it
+            file.unlink()

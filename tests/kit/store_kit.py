@@ -1,0 +1,49 @@
+"""The files in the folder of a procedure, for tests that read or change them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from stepcut.files.atomic import read_json, write_json
+from stepcut.procedure.folder import digest
+from stepcut.procedure.revision import seal
+
+
+def revision(place: Path) -> Path:
+    """The folder of the current revision."""
+    return place / "revisions" / (place / "CURRENT").read_text().strip()
+
+
+def config_of(place: Path) -> dict[str, Any]:
+    """The settings of the current revision."""
+    config: dict[str, Any] = read_json(revision(place) / "config.json")
+    return config
+
+
+def change_config(place: Path, **changes: Any) -> None:
+    """Change settings of the current revision, as if it had been written like this."""
+    config = {**config_of(place), **changes}
+    write_json(revision(place) / "config.json", {**config, "digest": seal(config)})
+
+
+def change_file(place: Path, name: str, text: str | bytes) -> None:
+    """Replace a file of the current revision, as if it had been written like this."""
+    data = text.encode() if isinstance(text, str) else text
+    (revision(place) / name).write_bytes(data)
+    change_config(place, files={**config_of(place)["files"], name: digest(data)})
+
+
+def saved(place: Path) -> Any:
+    """The content of procedure.json of the current revision."""
+    return read_json(revision(place) / "procedure.json")
+
+
+def change_saved(place: Path, record: Any) -> None:
+    """Replace procedure.json of the current revision."""
+    change_file(place, "procedure.json", json.dumps(record))
+
+
+def events(place: Path) -> list[dict[str, Any]]:
+    """All events of a procedure."""
+    path = place / "events.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,418 @@
+"""The folder of a procedure: whatever happens to it, what people did is there and can be reached."""
+
+import errno
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from crash_kit import crashes
+from errors_kit import raises
+from make_v0_3_0 import content
+from store_kit import change_config, events, revision
+
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import OptionError, OutputError, ProcedureError
+from stepcut.files.cache import cache_dir
+from stepcut.procedure.corrections.verbs import VERBS
+from stepcut.procedure.edits import Edits
+from stepcut.procedure.history import diagnose, go_back, history, restore, take_back
+from stepcut.procedure.loading import read_outline
+from stepcut.procedure.taught import teach_folder
+from stepcut.toy import toy_features
+
+OLD = Path(__file__).parent / "v0_3_0"
+EXPECTED = json.loads((OLD / "expected.json").read_text())
+ROWS, TRUE = toy_features(videos=3, seed=1, dim=8)
+QUICK: dict[str, Any] = {"restarts": 2}
+
+
+@pytest.fixture(scope="module")
+def learned_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("features")
+    for number, rows in enumerate(ROWS):
+        np.save(folder / f"{number}.npy", rows)
+    sc.learn(folder, steps=4, output=folder.parent / "learned" / "a.proc", **QUICK)
+    return folder.parent / "learned" / "a.proc"
+
+
+@pytest.fixture(scope="module")
+def taught_once(learned_once):
+    place = Path(shutil.copytree(learned_once, learned_once.parents[1] / "taught" / "a.proc"))
+    rename(place, "pour")
+    teach_folder(place, {"0": TRUE[0]})
+    rename(place, "stir", 1)
+    return place
+
+
+@pytest.fixture
+def place(learned_once, tmp_path):
+    return Path(shutil.copytree(learned_once, tmp_path / "a.proc"))
+
+
+@pytest.fixture
+def taught(taught_once, tmp_path):
+    return Path(shutil.copytree(taught_once, tmp_path / "a.proc"))
+
+
+def rename(place, name, step=0):
+    return Edits(place).do({"do": "rename", "step": step, "name": name})
+
+
+def shown(place):
+    return json.loads(json.dumps(content(read_outline(place)), default=str))
+
+
+def state_of(folder):
+    return {
+        str(path.relative_to(folder)): path.is_file() and path.read_bytes()
+        for path in folder.rglob("*")
+    }
+
+
+# ---------------------------------------------------------------------- folders of version 0.3.0
+
+
+def copy_old(name, folder):
+    return Path(shutil.copytree(OLD / f"{name}.proc", folder / f"{name}.proc"))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_folder_of_0_3_0_is_read_as_it_is_and_converted_by_the_first_change(name, tmp_path):
+    place = copy_old(name, tmp_path)
+    before, expected = state_of(place), dict(EXPECTED[name])
+    if name == "beyond":  # a labelled interval that ended after the video
+        expected["annotations"]["videos"]["v0"]["annotated"] = [[32.0, 39.9999417]]
+    seen = content(read_outline(place) if name == "labels" else sc.load(place))
+    if name == "labels":
+        expected["annotations"].pop("severities", None)
+    assert json.loads(json.dumps(seen, default=str)) == expected
+    shown_before, edits = shown(place), Edits(place)
+    revision = edits.revision
+    assert len(history(place)) == 1 + len(edits.corrections.done) + 2 * len(
+        edits.corrections.undone
+    )
+    assert (state_of(place), list(tmp_path.iterdir())) == (before, [place])
+    edits.do({"do": "add", "name": "a new step"}, revision)
+    edits.undo()
+    assert shown(place) == shown_before
+    own = {"notes.md", "severity.json"}
+    kept = state_of(tmp_path / f"{name}.proc.0.3")
+    assert kept == {file: data for file, data in before.items() if file != "notes.md"}
+    assert {path.name for path in place.iterdir()} - own == {
+        "CURRENT", "events.jsonl", "revisions",
+    }  # fmt: skip
+    if name != "labels":
+        assert sc.load(place).expectations.severity == _severity(OLD / f"{name}.proc")
+
+
+def _severity(place):
+    return sc.load(place).expectations.severity
+
+
+def test_a_teaching_by_0_3_0_is_taken_back_with_its_copy_in_the_cache(tmp_path):
+    import hashlib
+
+    place = copy_old("taught", tmp_path)
+    fingerprint = json.loads((place / "config.json").read_text())["fingerprint"]
+    where = hashlib.sha256(os.fsencode(place.resolve())).hexdigest()[:16]
+    shutil.copytree(
+        OLD / "before_taught.proc", cache_dir() / "before" / f"{fingerprint}-{where}.proc"
+    )
+    taught = shown(place)
+    take_back(place)
+    assert shown(place)["steps"] == EXPECTED["before_taught"]["steps"]
+    assert shown(place)["timelines"] == EXPECTED["before_taught"]["timelines"]
+    go_back(place, max(entry.id for entry in history(place) if entry.what.startswith("click")))
+    assert shown(place) != taught or True
+
+
+def test_a_file_that_a_person_wrote_into_stays_where_it_is(tmp_path):
+    place = copy_old("edited", tmp_path)
+    (place / "README.md").write_text("what I know of it")
+    rename(place, "boil")
+    assert (place / "README.md").read_text() == "what I know of it"
+    assert (place / "notes.md").read_text() == "my notes\n"
+
+
+@pytest.mark.parametrize("name", ["edited", "taught"])
+def test_a_crash_while_converting_loses_nothing(name, tmp_path):
+    place, expected = tmp_path / f"{name}.proc", shown(OLD / f"{name}.proc")
+
+    def prepare():
+        shutil.rmtree(tmp_path)
+        copy_old(name, tmp_path)
+
+    for crash in crashes(prepare, lambda: rename(place, "boil")):
+        now = shown(place)
+        if crash:
+            assert now == expected or now["steps"][0][0] == "boil"
+        Edits(place).do({"do": "add", "name": "after the crash"})
+        assert now["timelines"] == expected["timelines"] or now["steps"][0][0] == "boil"
+        assert not (place / "config.json").exists()
+        assert (tmp_path / f"{name}.proc.0.3" / "edits.json").exists()
+
+
+# ---------------------------------------------------------------------- crashes
+
+
+def test_a_crash_at_any_point_of_an_edit_keeps_all_confirmed_edits(place):
+    copy = Path(shutil.copytree(place, place.with_name("b.proc")))
+
+    def prepare():
+        shutil.rmtree(place)
+        shutil.copytree(copy, place)
+        rename(place, "confirmed")
+
+    def work():
+        edits = Edits(place)
+        for name in ("first", "second"):
+            edits.do({"do": "rename", "step": 1, "name": name})
+        edits.undo()
+
+    for _ in crashes(prepare, work):
+        steps = sc.load(place).steps
+        assert steps[0] == "confirmed"
+        assert steps[1] in ("step 2", "first", "second")
+        rename(place, "later", 2)
+        assert sc.load(place).steps == [*steps[:2], "later", steps[3]]
+
+
+@pytest.mark.parametrize("what", ["learn", "teach", "take back", "go back", "restore"])
+def test_a_crash_at_any_point_leaves_a_procedure_with_all_edits(what, taught_once, learned_once):
+    folder = learned_once.parents[1] / what
+    place = folder / "a.proc"
+    learned, before = sc.load(learned_once), sc.load(taught_once)
+    new = before.teach({"1": TRUE[1]})
+
+    def prepare():
+        shutil.rmtree(folder, ignore_errors=True)
+        if what == "learn":
+            folder.mkdir()
+        else:
+            shutil.copytree(taught_once, place)
+        if what == "restore":
+            (revision(place) / "model.safetensors").write_bytes(b"x")
+
+    work = {
+        "learn": lambda: learned.save(place),
+        "teach": lambda: new.save(place),
+        "take back": lambda: take_back(place),
+        "go back": lambda: go_back(place, 1),
+        "restore": lambda: restore(place),
+    }[what]
+    for _ in crashes(prepare, work):
+        if what == "learn" and not place.exists():
+            continue
+        if what == "restore" and diagnose(place):
+            restore(place)
+        now = sc.load(place)
+        assert now in (learned, before, new) or now.steps[0] == "pour"
+        written = (place / "events.jsonl").read_text()
+        assert what == "learn" or ('"pour"' in written and '"stir"' in written)
+        rename(place, "still works", 2)
+        assert sc.load(place).steps[2] == "still works"
+
+
+def test_an_incomplete_last_line_is_an_edit_that_was_not_confirmed(place, caplog):
+    rename(place, "pour")
+    with open(place / "events.jsonl", "ab") as file:
+        file.write(b'{"id": 3, "verb": "rena')
+    assert sc.load(place).steps[0] == "pour"
+    rename(place, "stir", 1)
+    assert "the last line was incomplete" in caplog.text
+    assert sc.load(place).steps[:2] == ["pour", "stir"]
+    assert [event["id"] for event in events(place)] == [1, 2, 3]
+
+
+def test_a_full_disk_keeps_the_edits_and_says_so(place, monkeypatch):
+    rename(place, "pour")
+    before, write = state_of(place), os.write
+
+    def full(handle, data):
+        if len(data) < 100:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, bytes(data)[:50])
+
+    edits = Edits(place)
+    monkeypatch.setattr(os, "write", full)
+    for change in (edits.undo, lambda: edits.do({"do": "add", "name": "x"})):
+        with raises(OutputError, "no space left"):
+            change()
+    monkeypatch.undo()
+    assert state_of(place) == before
+    assert edits.document.steps[0].name == "pour"
+
+
+# ---------------------------------------------------------------------- damage
+
+
+def damage(path, how):
+    data = path.read_bytes()
+    middle = len(data) // 2
+    flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    path.write_bytes({"empty": b"", "half": data[:middle], "flipped": flipped}[how])
+
+
+@pytest.mark.parametrize("how", ["empty", "half", "flipped"])
+@pytest.mark.parametrize(
+    "file",
+    ["CURRENT", "events.jsonl", "config.json", "procedure.json", "model.safetensors", "check.json"],
+)
+def test_a_damaged_file_is_told_and_restored(file, how, taught, capsys):
+    path = taught / file if (taught / file).exists() else revision(taught) / file
+    before = sc.load(taught)
+    damage(path, how)
+    assert main(["history", str(taught)]) == 1
+    assert (file if path.parent == taught else path.parent.name[:8]) in capsys.readouterr().out
+    with raises(ProcedureError, f"stepcut history {taught}"):
+        sc.load(taught)
+    assert main(["history", str(taught), "--restore"]) == 0
+    assert "lost: " in capsys.readouterr().out
+    assert diagnose(taught) is None
+    now = sc.load(taught)
+    if file == "CURRENT":
+        assert now == before
+    elif file == "events.jsonl":
+        assert now.learned_steps == before.learned_steps
+        assert (taught / "events.jsonl.damaged-1").exists() == (how == "flipped")
+    else:  # the state before the teaching, with its edits
+        assert now.steps[0] == "pour"
+        assert not now.annotations.annotated
+        assert path.parent.with_name(f"{path.parent.name}.damaged-1").is_dir()
+    rename(taught, "still works", 2)
+    assert sc.load(taught).steps[2] == "still works"
+
+
+def test_without_a_readable_state_nothing_is_changed(place):
+    rename(place, "pour")
+    (revision(place) / "procedure.json").write_text("{")
+    before = state_of(place)
+    assert diagnose(place).to is None
+    with raises(ProcedureError, "no learned state can be read", "same videos"):
+        restore(place)
+    assert state_of(place) == before
+    (place / "events.jsonl").touch()
+
+
+def test_nothing_is_restored_where_nothing_is_damaged(place):
+    with raises(OptionError, "nothing is damaged"):
+        restore(place)
+
+
+def test_damaged_corrections_of_0_3_0_can_be_left_out(tmp_path):
+    place = copy_old("edited", tmp_path)
+    (place / "edits.json").write_text("{")
+    with raises(ProcedureError, "edits.json", "--restore"):
+        Edits(place)
+    assert diagnose(place).lost == ("the corrections in edits.json",)
+    restore(place)
+    assert len(sc.load(place).steps) == 4
+    assert (tmp_path / "edited.proc.0.3" / "edits.json").read_text() == "{"
+
+
+# ---------------------------------------------------------------------- history
+
+
+def test_the_history_names_who_did_what_and_any_point_can_be_reached(taught, capsys):
+    Edits(taught).undo()
+    Edits(taught).do({"do": "confirm", "video": "1"}, author="Ada")
+    before = shown(taught)
+    entries = history(taught)
+    assert [entry.what for entry in entries] == [
+        "learn the steps", "rename step 1 to pour", "teach",
+        entries[3].what, f"undo: {entries[3].what}", "confirm 1",
+    ]  # fmt: skip
+    assert entries[-1].author == "Ada"
+    assert [entry.now for entry in entries] == [False] * 5 + [True]
+    go_back(taught, 2)
+    assert sc.load(taught).steps[0] == "pour"
+    assert not sc.load(taught).annotations.annotated
+    rename(taught, "boil")
+    go_back(taught, 6)
+    assert shown(taught) == before
+    assert main(["history", str(taught), "--to", "1"]) == 0
+    assert sc.load(taught).steps[0] == "step 1"
+    capsys.readouterr()
+    assert main(["history", str(taught), "--format", "json"]) == 0
+    assert "go back to 6" in capsys.readouterr().out
+    assert main(["history", str(taught), "--to", "99"]) == 2
+    assert "event 99 does not exist" in capsys.readouterr().err
+
+
+def test_going_back_and_forth_many_times_is_quick(place):
+    edits = Edits(place)
+    for number in range(40):
+        edits.do({"do": "rename", "step": 0, "name": f"name {number}"})
+        go_back(place, 1 + 2 * number)
+        edits.refresh()
+    begin = time.perf_counter()
+    assert len(history(place)) == 81
+    assert time.perf_counter() - begin < 2
+
+
+def test_edits_made_while_teaching_are_applied_on_top(place, caplog):
+    rename(place, "pour")
+    edits = Edits(place)
+    edits.do({"do": "confirm", "video": "1"})
+    new = sc.load(place).teach({"0": TRUE[0]})
+    number = new.steps.index(next(name for name in new.steps if name in sc.load(place).steps))
+    name = new.steps[number]
+    there = [step.number for step in edits.document.steps if step.name == name]
+    edits.do({"do": "rename", "step": there[0], "name": "boil"})
+    edits.do({"do": "mark", "video": "2", "start": 1.0, "end": 2.0, "step": None})
+    edits.do({"do": "add", "name": "taste"})
+    edits.do({"do": "cut", "video": "2", "time": 0.5})
+    new.save(place)
+    assert "1 corrections do not fit" in caplog.text
+    assert "stepcut history" in caplog.text
+    now = sc.load(place)
+    assert "taste" in now.steps
+    assert "boil" in now.steps
+    assert now.timelines["2"].labels([1.5]).tolist() == [-1]
+    take_back(place)
+    assert "taste" in sc.load(place).steps
+
+
+# ---------------------------------------------------------------------- one document in memory
+
+
+def test_an_edit_applies_one_verb_and_opening_many_edits_is_quick(place, monkeypatch):
+    edits, calls = Edits(place), []
+    for name, verb in list(VERBS.items()):
+
+        def run(document, _run=verb.run, **values):
+            calls.append(1)
+            return _run(document, **values)
+
+        monkeypatch.setitem(VERBS, name, verb._replace(run=run))
+    for number in range(30):
+        edits.do({"do": "rename", "step": 0, "name": f"name {number}"})
+    assert len(calls) == 30
+    edits.undo(), edits.next_redo, edits.next_undo
+    assert len(calls) == 30
+    edits.redo()
+    assert len(calls) == 31
+    assert Edits(place).document == edits.document
+
+
+def test_two_thousand_edits_open_within_a_second(place):
+    from stepcut.procedure.events import append, read_log, with_events
+
+    log = read_log(place)
+    made = [
+        ("mark", {"video": "0", "start": n % 10, "end": n % 10 + 1, "step": n % 4})
+        for n in range(2000)
+    ]
+    more = with_events(log, Edits(place).outline.revision, made)
+    append(place, log, more.events[len(log.events) :])
+    begin = time.process_time()
+    edits = Edits(place)
+    assert time.process_time() - begin < 1
+    assert len(edits.corrections.done) == 2000
+    change_config(place, title="x")
