@@ -28,7 +28,7 @@ WING: dict[str, dict[str, str]] = {
     "method": {
         "cnc": "stepcut.paper.cnc.method:CnC",
         "procut": "stepcut.paper.cnc.procut:ProCut",
-        "subset": "stepcut.paper.cnc.subset:Subset",
+        "subset": "stepcut.paper.cnc.procut:Subset",
     },
     "dataset": {
         "egoprocel": "stepcut.paper.datasets:EGOPROCEL",

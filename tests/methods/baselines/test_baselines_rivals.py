@@ -15,7 +15,7 @@ from stepcut.methods.baselines.kmeans import (
     time_order,
 )
 from stepcut.methods.baselines.trivial import OneCluster, Random, Uniform
-from stepcut.paper.cnc.subset import Subset, choose_subset
+from stepcut.paper.cnc.procut import Subset, choose_subset
 
 
 def test_the_choice_of_a_subset_by_hand():
@@ -131,7 +131,7 @@ def test_subset_selection_chooses_from_ten_states_a_step(monkeypatch):
         asked.append(k)
         return find_means(rows, k, seed, restarts)
 
-    monkeypatch.setattr("stepcut.paper.cnc.subset.find_means", spy)
+    monkeypatch.setattr("stepcut.paper.cnc.procut.find_means", spy)
     rows = np.random.default_rng(0).normal(size=(90, 4))
     Subset(steps=3).fit([rows])
     Subset(steps=4).fit([rows])

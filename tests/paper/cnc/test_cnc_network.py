@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
 from stepcut.paper.cnc.network import MapEncoder, VectorEncoder, centre_and_smooth
-from stepcut.paper.cnc.sampling import context_rows, draw
+from stepcut.paper.cnc.training import context_rows, draw
 
 
 def plain(network, maps):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stepcut.paper.cnc.subset import Subset
+from stepcut.paper.cnc.procut import Subset
 
 
 def test_the_default_is_ten_states_per_step():

@@ -15,8 +15,9 @@ from errors_kit import raises
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
 from stepcut.methods.learned import Curve
 from stepcut.paper.cnc.embedder import Embedder
-from stepcut.paper.cnc.sampling import Batch, draw
-from stepcut.paper.cnc.training import Checkpoint, Plan, converged, train
+from stepcut.paper.cnc.losses import loss_terms
+from stepcut.paper.cnc.settings import Losses
+from stepcut.paper.cnc.training import Plan, converged, draw, train
 from stepcut.progress import Event, silent
 
 
@@ -153,16 +154,6 @@ def test_the_embeddings_of_a_video_share_one_norm():
         np.testing.assert_allclose(scaled, rows / np.linalg.norm(rows), rtol=1e-5)
 
 
-def test_hook_sees_the_loss_and_its_parts():
-    seen: list[Event] = []
-    Embedder.of(dim=4, iterations=3).fit(make_vectors(), progress=seen.append)
-    reported = [event for event in seen if event.values]
-    assert len(reported) == 3
-    assert set(reported[-1].values) == {"loss", "tcc", "cidm"}
-    assert reported[-1].stage == "train"
-    assert seen[-1].finished
-
-
 def train_reading(every, progress=silent, checkpoint=None):
     """Ten iterations of a tiny network, whose losses are read so many at a time."""
     torch.manual_seed(0)
@@ -194,33 +185,6 @@ def test_hook_sees_every_step_where_losses_are_read_many_at_a_time():
     assert len(reported) == 10
     assert reported == [row[0] for row in curve.values]
     assert curve.values == train_reading(1)[0].values
-
-
-def test_resumes_to_the_bit_where_losses_are_read_many_at_a_time(tmp_path):
-    """Frames drawn ahead of the checkpoint are drawn again."""
-    whole, network = train_reading(4)
-
-    def interrupt(event):
-        if event.done == 6:
-            raise Stop
-
-    with pytest.raises(Stop):
-        train_reading(4, interrupt, tmp_path / "run.safetensors")
-    curve, resumed = train_reading(4, checkpoint=tmp_path / "run.safetensors")
-    assert curve.values == whole.values
-    for one, other in zip(resumed.parameters(), network.parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
-def test_the_first_checkpoints_come_soon(tmp_path, monkeypatch):
-    """Ten iterations of one second each: a run that is killed within half a minute does not begin from nothing."""
-    clock = itertools.count()
-    kept: list[int] = []
-    monkeypatch.setattr("stepcut.paper.cnc.training.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr(Checkpoint, "save", lambda _self, curve, *_: kept.append(len(curve.values)))
-    train_reading(1, checkpoint=tmp_path / "run.safetensors")
-    assert kept[0] <= 3
-    assert len(kept) > 2
 
 
 def test_stops_when_converged():
@@ -272,12 +236,6 @@ def test_own_limits_follow_the_data():
     assert cidm_of(long, None) != cidm_of(long, 11.2)
 
 
-def test_two_videos_shorter_than_asked():
-    features = make_vectors(lengths=(12, 9))
-    out = Embedder.of(dim=4, iterations=3).fit(features).transform(features)
-    assert [len(rows) for rows in out] == [12, 9]
-
-
 def test_same_answer_for_a_video_alone():
     features = make_vectors()
     embedder = Embedder.of(dim=4, iterations=3).fit(features)
@@ -286,60 +244,41 @@ def test_same_answer_for_a_video_alone():
     )
 
 
-def test_wrong_input_is_refused():
+@pytest.mark.parametrize(
+    ("settings", "spoil", "kind", "said"),
+    [
+        ({}, lambda x: x[:1], OptionError, "2 videos"),
+        ({"loss": "tci3"}, None, OptionError, "'tc3i'?"),
+        ({"loss": 5}, None, OptionError, "loss='5'"),
+        ({"frames": 1}, None, OptionError, "frames=1"),
+        ({"dim": 10**30}, None, OptionError, "at most"),
+        ({"rate": 0}, None, OptionError, "rate=0"),
+        ({"seed": -1}, None, OptionError, "seed=-1"),
+        ({"temperature": -1}, None, OptionError, "temperature=-1"),
+        ({"weight": "a"}, None, OptionError, "weight='a'"),
+        ({"accumulate": 0}, None, OptionError, "accumulate=0"),
+        ({"device": "gpu"}, None, OptionError, "device='gpu'"),
+        ({"gamma_time": []}, None, OptionError, "gamma_time='[]'"),
+        ({"tune_backbone": True}, None, OptionError, "tune_backbone"),
+        ({"tune_backbone": True, "backbone": 5}, None, OptionError, "backbone=5"),
+        ({}, lambda x: [x[0], x[1][:, :5]], FeatureError, "video 1"),
+        ({}, lambda x: [x[0], x[1][:, 0]], FeatureError, "(45,)"),
+        ({}, lambda x: [x[0] * np.nan, x[1]], FeatureError, "video 0: row 0"),
+    ],
+)
+def test_wrong_input_is_refused(settings, spoil, kind, said):
     features = make_vectors()
-    with raises(OptionError, "2 videos"):
-        Embedder.of().fit(features[:1])
-    with raises(OptionError, "'tc3i'?", setting="loss", value="tci3"):
-        Embedder.of(loss="tci3").fit(features)
-    with raises(OptionError, setting="frames", value=1):
-        Embedder.of(frames=1).fit(features)
-    for setting in ("seed", "dim", "frames", "hidden", "stride", "smooth"):
-        given: dict[str, Any] = {setting: 10**30}
-        with raises(OptionError, "at most", setting=setting):
-            Embedder.of(**given).fit(features)
-    with raises(OptionError, setting="rate", value=0):
-        Embedder.of(rate=0).fit(features)
-    with raises(OptionError, setting="temperature", value=-1):
-        Embedder.of(temperature=-1).fit(features)
-    with raises(FeatureError, "video 1", "5", "12"):
-        Embedder.of().fit([features[0], features[1][:, :5]])
-    with raises(FeatureError, "video 1", "(45,)"):
-        Embedder.of().fit([features[0], features[1][:, 0]])
-    with raises(FeatureError, "video 0: row 0"):
-        Embedder.of().fit([features[0] * np.nan, features[1]])
+    with raises(kind, said):
+        Embedder.of(**settings).fit(spoil(features) if spoil else features)
+
+
+def test_an_embedder_must_be_fitted_and_keeps_its_dimension():
+    features = make_vectors()
     with raises(NotLearned, "fitted"):
         Embedder.of().transform(features)
     embedder = Embedder.of(dim=4, iterations=2).fit(features)
     with raises(FeatureError, "video 0", "5", "12"):
         embedder.transform([features[0][:, :5]])
-    with raises(OptionError, "tune_backbone"):
-        Embedder.of(tune_backbone=True).fit(make_maps())
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"loss": 5},
-        {"seed": -1},
-        {"weight": "a"},
-        {"variance_weight": "a"},
-        {"weight_decay": -1},
-        {"tolerance": "a"},
-        {"stride": "a"},
-        {"smooth": -1},
-        {"hidden": 0},
-        {"device": "gpu"},
-        {"gamma_time": []},
-        {"tune_backbone": True, "backbone": 5},
-    ],
-)
-def test_an_invalid_setting_is_refused_with_its_value(wrong):
-    with pytest.raises(OptionError) as reported:
-        Embedder.of(**wrong).fit(make_vectors())
-    name, value = list(wrong.items())[-1]
-    assert f"{name}=" in str(reported.value)
-    assert str(value) in str(reported.value)
 
 
 @pytest.mark.parametrize("frames", [6, 10])
@@ -356,24 +295,10 @@ def test_the_weight_in_lav_is_that_of_sums(loss, frames):
 def test_time_in_frames_counts_those_of_the_papers_videos():
     # The paper's window of 300 frames lasts 10 seconds. Two frames lie one second apart, beyond a window of half a one.
     a_second = 300 / 10
-    embedder = Embedder.of(loss="tc3i", gamma_time="frames", margin=2.0, weight=1.0)
     u = torch.tensor([[[0.0], [0.5]], [[0.0], [0.5]]])
-    times = torch.tensor([[0.0, 0.5], [0.0, 0.5]])
-    real = torch.ones(2, 2, dtype=torch.bool)
-    batch = Batch(torch.zeros(2, 2, 1), times, torch.tensor([2.0, 2.0]), real, False)
-    terms = embedder._terms(batch, embed=lambda _: u, window=0.5)
+    times, durations = torch.tensor([[0.0, 0.5], [0.0, 0.5]]), torch.tensor([2.0, 2.0])
+    chosen = Losses(gamma_time="frames", margin=2.0, weight=1.0)
+    terms = loss_terms("tc3i", u, times, durations, None, chosen, 0.5)
     # Of four ordered pairs two are a frame and itself, at distance 0.
     far = (a_second**2 + 1) * (2.0 - 0.5)
     assert float(terms["cidm"]) == pytest.approx(2 * far / 4, rel=1e-5)
-
-
-def test_vectors_are_smoothed_over_two_seconds():
-    features = make_vectors()
-    quick: dict[str, Any] = {"dim": 4, "iterations": 1, "rate": 2.0}
-    usual = Embedder.of(**quick).fit(features).transform(features)[0]
-    same, other = (
-        Embedder.of(**quick, smooth=seconds).fit(features).transform(features)[0]
-        for seconds in (2.0, 2.2)
-    )
-    np.testing.assert_array_equal(usual, same)
-    assert np.abs(usual - other).max() > 1e-4

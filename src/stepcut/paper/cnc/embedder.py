@@ -28,7 +28,6 @@ from stepcut.paper.cnc.network import (
     half_precision,
     put_together,
 )
-from stepcut.paper.cnc.sampling import Batch, context_rows, draw
 from stepcut.paper.cnc.settings import (
     LOSSES,
     Losses,
@@ -39,7 +38,7 @@ from stepcut.paper.cnc.settings import (
     gather,
     spread,
 )
-from stepcut.paper.cnc.training import Plan, Terms, train
+from stepcut.paper.cnc.training import Batch, Plan, Terms, context_rows, draw, train
 from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone, as_pictures, load_tunable
 from stepcut.progress import Hook, silent
 from stepcut.rate import fraction_of
@@ -100,28 +99,7 @@ class Embedder:
 
     @classmethod
     def of(cls, **settings: Any) -> Self:
-        """Make an embedder from keyword settings, sorted into their groups.
-
-        Parameters
-        ----------
-        **settings
-            Arguments of `Embedder`, and fields of `Network`, `Training` and `Losses`.
-
-        Returns
-        -------
-        Embedder
-            Not fitted.
-
-        Raises
-        ------
-        OptionError
-            A setting is unknown.
-
-        Examples
-        --------
-        >>> Embedder.of(loss="tcc", dim=8, frames=16).training.frames
-        16
-        """
+        """Make an embedder from arguments of `Embedder` and fields of its groups as keywords."""
         return build(cls, gather(plain_numbers(settings)))
 
     def fit(
@@ -130,34 +108,9 @@ class Embedder:
         progress: Hook = silent,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Train on the features of at least two videos of one task.
+        """Train on vectors `(T, d)` or maps `(T, C, h, w)` of at least two videos of one task.
 
-        Parameters
-        ----------
-        features
-            Vectors `(T, d)` or maps `(T, C, h, w)`, one array per video.
-        progress
-            Called after every iteration.
-        checkpoint
-            File that stores the state of training; the same call resumes an interrupted run.
-
-        Returns
-        -------
-        Embedder
-            The embedder itself.
-
-        Raises
-        ------
-        OptionError
-            A setting is not allowed, or there are fewer than two videos.
-        FeatureError
-            The arrays have the wrong shape or contain NaN.
-
-        Examples
-        --------
-        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
-        >>> trained.curve_.names
-        ('loss', 'tcc', 'cidm')
+        `checkpoint` is a file that stores the state of training; the same call resumes.
         """
         features = self._check(features)
         device = find_device(self.device)
@@ -207,31 +160,7 @@ class Embedder:
         return self
 
     def transform(self, features: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
-        """Embed every row of every video.
-
-        Parameters
-        ----------
-        features
-            Vectors `(T, d)` or maps `(T, C, h, w)`, one array per video.
-
-        Returns
-        -------
-        list of ndarray
-            `(T, dim)` for each video.
-
-        Raises
-        ------
-        NotLearned
-            The embedder is not fitted.
-        FeatureError
-            The arrays have the wrong shape or contain NaN.
-
-        Examples
-        --------
-        >>> trained = Embedder.of(dim=4, iterations=3).fit(list(videos.values()))
-        >>> trained.transform([new])[0].shape
-        (40, 4)
-        """
+        """Embed vectors `(T, d)` or maps `(T, C, h, w)` of videos: `(T, dim)` for each."""
         self._learned()
         kinds = (2 if self.kind_ == "vectors" else 4,)
         videos = check_videos(features, self.shape_["row"], kinds)

@@ -1,16 +1,19 @@
-"""ProCut, the segmenter of the paper: fuzzy memberships are costs, one graph cut per video.
+"""The segmenters of the paper: ProCut, and the subset selection that it is compared with.
 
-E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t != x_s]
+ProCut turns fuzzy memberships u into costs, and cuts one graph per video:
+
+    E(x) = sum_t (1 - u[t, x_t] + prior |t/T - x_t/K|) + sum_(t,s) w(|t - s|) [x_t != x_s]
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepcut.checks import limited
+from stepcut.checks import check_number, limited
 from stepcut.errors import choose
-from stepcut.methods.arithmetic import FUZZIFIER, as_vectors
-from stepcut.methods.baselines.kmeans import CentreMethod, time_cost
+from stepcut.methods.arithmetic import FUZZIFIER, as_vectors, squared_distances
+from stepcut.methods.baselines.kmeans import CentreMethod, KMeans, find_means, time_cost
 from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import Array, Labels, Rows, Videos
 from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
@@ -90,3 +93,37 @@ class ProCut(CentreMethod):
         labels = chain(cost, change)
         # A window below two frames links neighbours only: the chain is exact.
         return labels if self.window * self.rate < 2 else expand(cost, links, weights, start=labels)
+
+
+@dataclass(eq=False, repr=False)
+class Subset(KMeans):
+    """k-means to `states` states (default: 10 per step), then greedy choice of `steps` of them."""
+
+    restarts: int = limited(1, 1, 10_000, whole=True)
+    states: int | None = None
+
+    def check_settings(self, constraints: Constraints | None = None) -> None:
+        super().check_settings(constraints)
+        if self.states is not None:
+            check_number("states", self.states, self.count, whole=True)
+
+    def _choose_centres(self, rows: Rows) -> Rows:
+        wanted = 10 * self.count if self.states is None else self.states
+        states = find_means(rows, min(wanted, len(rows)), self.seed, self.restarts)
+        return states[choose_subset(np.sqrt(squared_distances(states, rows)), self.count)]
+
+
+def choose_subset(apart: NDArray[np.float32], k: int) -> list[int]:
+    """Greedily choose k of M states that best represent all frames; `apart (M, T)` are distances.
+
+    The nearest chosen state represents a frame. Each choice has the highest facility-location gain,
+    sum_t max(0, served_t - apart[s, t]); the lowest number wins a tie.
+    """
+    served = apart.max(axis=0)
+    chosen: list[int] = []
+    for _ in range(k):
+        gains = np.array([np.maximum(served - row, 0).sum() for row in apart])
+        gains[chosen] = -1
+        chosen.append(int(gains.argmax()))
+        served = np.minimum(served, apart[chosen[-1]])
+    return chosen

@@ -16,7 +16,13 @@ LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
 @dataclass(frozen=True)
 class Network:
-    """Settings of the network that embeds a frame."""
+    """Settings of the network that embeds a frame.
+
+    Examples
+    --------
+    >>> Network(dim=64).context
+    2
+    """
 
     dim: int = limited(128, 1, 65_536, whole=True)
     """Size of an embedding."""
@@ -48,7 +54,13 @@ class Network:
 
 @dataclass(frozen=True)
 class Training:
-    """Settings of training: frames per iteration and stopping."""
+    """Settings of training: frames per iteration and stopping.
+
+    Examples
+    --------
+    >>> Training(iterations=500).frames
+    32
+    """
 
     videos: int = limited(5, 2, whole=True)
     """Videos per iteration; all of them if there are fewer."""
@@ -69,7 +81,13 @@ class Training:
 
 @dataclass(frozen=True)
 class Losses:
-    """Settings of the losses."""
+    """Settings of the losses.
+
+    Examples
+    --------
+    >>> Losses(window=10).margin
+    2.0
+    """
 
     weight: float | None = limited(None, 0)
     """Weight of C-IDM. None: 1 for tc3i, the number of frames for lav and lav+tcc."""
