@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared import arguments, recipes, report
-from stepcut.checking.groups import find_groups
 from stepcut.checking.observe import observe
+from stepcut.checking.task import find_groups
 from stepcut.methods import StepCut
 from stepcut.tables import Table
 from stepcut.toy import toy_features

@@ -75,6 +75,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The steps of the video in order, without times."""
     mistake: bool = False
     """Whether the video contains a mistake; `check` excludes it from the reference set."""
+    normal: bool = False
+    """Whether a person called the video normal; `check` never sets it aside."""
     origins: tuple[Origin, ...] = ()
 
     @property
@@ -123,7 +125,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             settle(sorted({*labels, *clicks}), covered, self),
             complete=self.complete if self.clicks else before.complete,
             transcript=self.transcript or before.transcript,
-            mistake=self.mistake or before.mistake,
+            mistake=self.mistake or (before.mistake and not self.normal),
+            normal=self.normal or (before.normal and not self.mistake),
             origins=tuple(dict.fromkeys((*before.origins, *self.origins))),
         )
 
@@ -231,6 +234,11 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def mistakes(self) -> frozenset[str]:
         """The videos with a mistake."""
         return frozenset(name for name, one in self.videos.items() if one.mistake)
+
+    @property
+    def normal(self) -> frozenset[str]:
+        """The videos that a person called normal."""
+        return frozenset(name for name, one in self.videos.items() if one.normal)
 
     @property
     def annotated(self) -> list[str]:

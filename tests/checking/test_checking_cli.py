@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import av
 import numpy as np
@@ -11,8 +10,8 @@ from kitchen_kit import Eye, film
 
 from stepcut.cli.main import main
 from stepcut.guidance.sources import follow_pictures
-from stepcut.parallel.engine import attempt
 from stepcut.parallel.local import Local
+from stepcut.parallel.worker import attempt
 from stepcut.procedure.many import ask
 
 
@@ -42,19 +41,19 @@ def test_check_exits_with_0_when_fine_1_with_deviations_and_2_on_an_error(tmp_pa
     assert [step["seen"] for step in record["steps"]] == ["not seen", "seen", "seen", "seen"]
 
 
-def test_check_exits_with_4_where_too_little_would_be_found(
-    tiny_task, tmp_path, capsys, monkeypatch
-):
-    power = {"missing step": 0.4, "missing half": 0.9}
-    blind = replace(tiny_task.procedure.learned_expectations, detects=power)
-    monkeypatch.setattr(tiny_task.procedure, "learned_expectations", blind)
+def test_check_exits_with_4_where_too_little_would_be_found(tmp_path, capsys):
     words = ["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]
-    assert main([*words, "--min-detection", "0.3"]) == 0
-    assert main([*words, "--min-detection", "0.5", "--json"]) == 4
+    frozen = [*words, "--for", "frozen"]  # a short pause is found in one of ten
+    assert main(frozen) == 4
+    assert "To make it conclusive: label three or more videos" in capsys.readouterr().out
+    assert main([*frozen, "--min-detection", "0"]) == 0
+    assert main([*words, "--for", "half", "--min-detection", "0.9", "--json"]) == 0
+    assert main([*frozen, "--json"]) == 4
     record = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (record["verdict"], record["ok"], record["detection"]) == ("inconclusive", True, power)
+    assert (record["verdict"], record["ok"]) == ("inconclusive", False)
+    assert record["detection"]["frozen picture"] < 0.5
     wrong = ["check", "any.proc", feature_file(tmp_path, [0, 2, 3])]
-    assert main([*wrong, "--min-detection", "0.5", "--alarm-at", "0.9"]) == 1
+    assert main([*wrong, "--for", "frozen", "--alarm-at", "0.9"]) == 1
     assert main([*words, "--min-detection", "5"]) == 2
     assert "--min-detection=5" in capsys.readouterr().err
 

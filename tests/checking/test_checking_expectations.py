@@ -1,29 +1,24 @@
-"""Videos with mistakes set the limit until they are excluded from the reference set."""
+"""The reference set: one odd video hides nothing, limits hold, files are read back or refused."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from kitchen_kit import film
+from kitchen_kit import STEPS, film, shares
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
-from stepcut.checking.evidence import Comparison
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.observe import observe
-from stepcut.checking.score import (
-    PRIOR_SPREADS,
-    Altered,
-    contributions,
-    contributions_beside,
-    find_limit,
-    is_found,
-    learn_scales,
-)
-from stepcut.errors import ProcedureError
+from stepcut.checking.score import MEASURES, find_limit, held_out_totals, promised_rate, stand_out
+from stepcut.checking.severity import Severity
+from stepcut.errors import OptionError, ProcedureError
+from stepcut.methods.learned import LeftOut
 
 ORDER = [0, 1, 2, 3, 4, 5]
 NAMES = [f"video{n}" for n in range(13)]
+OLD = Path(__file__).parents[1] / "procedure" / "v0_3_0"
 
 
 @pytest.fixture(scope="module")
@@ -39,132 +34,205 @@ def half(seed):
     return labels[: len(labels) // 2]
 
 
-def test_one_video_with_mistakes_hides_others_until_it_is_excluded(mixed):
+def test_one_odd_video_is_set_aside_with_its_name_until_a_person_calls_it_normal(mixed):
     assert mixed.most_unusual[0] == "video12"
-    assert mixed.detects["missing half"] < 0.1
-    assert check_labels(half(1), 1.0, mixed).ok
-    checked = mixed.without(["video12"])
-    assert checked.detects["missing half"] > 0.9
-    assert not check_labels(half(1), 1.0, checked).ok
-    assert check_labels(film(ORDER, np.random.default_rng(2)), 1.0, checked).ok
-    assert (mixed.normal, checked.normal) == (13, 12)
-    assert checked.promised == pytest.approx(1 / 13)
-    assert check_labels(half(1), 1.0, checked).learned == 12
+    assert mixed.set_aside == ("video12",)
+    assert "Set aside as unlike the others: video12." in mixed.forecast
+    assert mixed.aside in check_labels(half(1), 1.0, mixed).note
+    assert mixed.normal == 12
+    assert mixed.detects["missing half"] > 0.9
+    assert not check_labels(half(1), 1.0, mixed).ok
+    assert check_labels(film(ORDER, np.random.default_rng(2)), 1.0, mixed).ok
+    back = mixed.with_marks((), ["video12"])
+    assert (back.normal, back.set_aside) == (13, ())
+    assert back.detects["missing half"] < 0.1
+    assert check_labels(half(1), 1.0, back, min_detection=0).ok
+    gone = mixed.with_marks(["video12"])
+    assert (gone.normal, gone.set_aside, gone.limit) == (12, (), mixed.limit)
+    assert gone.promised == pytest.approx(1 / 13)
+    assert mixed.with_marks(NAMES).normal == mixed.normal  # somebody must set the limits
 
 
-def test_the_advice_names_the_videos_to_look_at_and_what_is_won(mixed):
-    first, second, third = mixed.most_unusual[:3]
-    share = mixed.without([first]).detects["missing half"]
-    assert all(name in mixed.advice for name in (first, second, third))
-    assert f"missing half {100 * share:.0f} %" in mixed.advice
-    rng = np.random.default_rng(0)
-    two = learn_expectations([film(ORDER, rng), film(ORDER, rng)], 1.0, videos=["a", "b"])
-    assert two.advice == ""
+def test_at_most_a_fifth_is_set_aside_the_most_unusual_first():
+    rng = np.random.default_rng(1)
+    amounts = {way: rng.normal(0, prior, 20) for way, prior in MEASURES.items()}
+    assert stand_out(amounts, range(20)) == []
+    for way in MEASURES:
+        amounts[way][:5] += 100 * MEASURES[way] * (1 + np.arange(5))
+    assert stand_out(amounts, range(20)) == [4, 3, 2, 1]
+    assert stand_out(amounts, range(4)) == [3, 2, 1, 0]
+    assert stand_out({way: values[:4] for way, values in amounts.items()}, range(4)) == []
+
+
+@pytest.mark.parametrize(("videos", "asked"), [(8, 0.05), (20, 0.05), (20, 0.2)])
+def test_normal_videos_exceed_the_limit_as_often_as_is_stated(videos, asked):
+    rng, over = np.random.default_rng(videos), []
+    for _ in range(150):
+        drawn = {way: rng.normal(0, 2 * prior, videos + 10) for way, prior in MEASURES.items()}
+        known = {way: values[:videos] for way, values in drawn.items()}
+        limit = find_limit(held_out_totals(known), promised_rate(videos, asked))
+        for new in range(videos, videos + 10):
+            beside = {way: np.append(values[:videos], values[new]) for way, values in drawn.items()}
+            over.append(held_out_totals(beside)[-1] > limit)
+    assert np.mean(over) == pytest.approx(promised_rate(videos, asked), abs=0.035)
 
 
 def test_the_forecast_has_an_interval_and_the_videos_needed(mixed):
-    checked = mixed.without(["video12"])
-    # The interval contains all shares that the count does not refute.
-    for kind, (low, high) in checked.ranges.items():
-        share, n = checked.detects[kind], len(set(checked.altered[kind].of))
+    for kind, (low, high) in mixed.ranges.items():
+        share = mixed.detects[kind]
         assert 0 <= low <= share <= high <= 1
-        for edge in (low, high):
-            far = abs(edge - share) / np.sqrt(edge * (1 - edge) / n) if 0 < edge < 1 else 0.0
-            assert edge in (0.0, 1.0) or far == pytest.approx(1.645, abs=1e-3)
         assert f"{kind} {100 * share:.0f} % (90 % interval {100 * low:.0f}–{100 * high:.0f} %)" in (
-            checked.forecast
+            mixed.forecast
         )
-    assert "8 % of normal videos" in checked.forecast
-    assert "19 videos" in checked.forecast
+    assert [*mixed.detects] == [
+        "missing step", "exchanged steps", "missing half", "half speed", "frozen picture",
+    ]  # fmt: skip
+    assert "up to 8 % of normal videos" in mixed.forecast
+    assert "19 videos" in mixed.forecast
     rng = np.random.default_rng(3)
     few, many = (
         learn_expectations([film(ORDER, rng) for _ in range(count)], 1.0, false_alarms=0.25)
         for count in (3, 12)
     )
-    # The requested rate is possible: no more videos needed.
-    assert "False alarms" not in many.forecast
+    assert "False alarms" not in many.forecast  # the requested rate is possible
     kind = "missing half"
     assert np.subtract(*many.ranges[kind][::-1]) < np.subtract(*few.ranges[kind][::-1])
 
 
-@pytest.mark.parametrize(
-    "new",
-    [half(5), film(ORDER, np.random.default_rng(6)), film(ORDER[1:], np.random.default_rng(7))],
-)
-def test_what_is_left_is_what_counting_the_others_gives(mixed, new):
-    """Compute the limit beside a new video by hand."""
-    checked = mixed.without(["video12", "video3"])
-    kept = [place for place, name in enumerate(NAMES) if name not in ("video12", "video3")]
-    amounts = {way: np.array(values)[kept] for way, values in mixed.amounts.items()}
-    assert checked.videos == tuple(NAMES[place] for place in kept)
-    assert {way: list(values) for way, values in checked.amounts.items()} == {
-        w: v.tolist() for w, v in amounts.items()
+def test_a_new_video_is_compared_with_predictions_even_where_labels_are_known():
+    """Predictions cut each step short; with labels for all videos, a prediction stays normal."""
+    rng = np.random.default_rng(0)
+    labels = [film([0, 1, 2, 3], rng) for _ in range(16)]
+
+    def predicted(true):
+        return np.where(np.arange(len(true)) % 3 == 0, -1, true)
+
+    new = [predicted(one) for one in labels]
+    seen = LeftOut(new, [shares(one) for one in new], [None] * 16)
+    usual = learn_expectations(labels, 1.0, seen.probabilities, left_out=seen)
+    fresh = [predicted(film([0, 1, 2, 3], rng)) for _ in range(16)]
+    assert sum(check_labels(one, 1.0, usual, shares(one)).deviates for one in fresh) <= 2
+    assert usual.graph.edges == {(0, 1), (1, 2), (2, 3)}
+    assert check_labels(fresh[0][: len(fresh[0]) // 2], 1.0, usual).deviates
+
+
+def test_an_invariant_step_that_is_not_seen_raises_the_alarm_by_itself():
+    rng = np.random.default_rng(0)
+    orders = [[0, *rng.permutation([1, 2]).tolist(), 3] for _ in range(20)]
+    # Lengths vary so much that the total says little.
+    videos = [film(order, rng, seconds) for order, seconds in zip(orders, rng.uniform(5, 60, 20), strict=True)]  # fmt: skip
+    usual = learn_expectations(videos, 1.0, [shares(one) for one in videos])
+    assert set(usual.invariant) == {0, 1, 2, 3}
+    lost = film([0, 1, 2], rng, 40)
+    report = check_labels(lost, 1.0, usual, shares(lost), names=STEPS)
+    assert report.alarms == ("serve",)
+    assert "no deviation" not in str(report)
+    assert report.missed[0].name == "serve"
+    # Too faint for an alarm, too faint to be fine.
+    faint = replace(report, score=0.5, alarms=(), findings=[])
+    assert (faint.verdict, faint.exit_code) == ("inconclusive", 4)
+    assert "serve not seen, which every reference video shows" in str(faint)
+    optional = replace(usual, severity=Severity(optional=frozenset({3})))
+    assert check_labels(lost, 1.0, optional, shares(lost), names=STEPS).alarms == ()
+
+
+@pytest.fixture(scope="module")
+def blind():
+    """Half of the videos leave each step out, in any order, at any length: little is unusual."""
+    rng = np.random.default_rng(0)
+    orders = [rng.permutation(4)[: rng.integers(1, 5)].tolist() for _ in range(16)]
+    videos = [film(order, rng, float(rng.uniform(5, 60))) for order in orders]
+    return learn_expectations(videos, 1.0, [shares(one) for one in videos])
+
+
+def test_green_means_that_a_fault_would_be_found(blind):
+    labels = film([0, 1, 2, 3], np.random.default_rng(1))
+    rate = blind.detects["missing step"]
+    assert rate < 0.5
+    results = {
+        least: check_labels(labels, 1.0, blind, shares(labels), names=STEPS, min_detection=least)
+        for least in (None, 0.5, 0)
     }
-    assert checked.scales == learn_scales(amounts)
-    shown = observe(new, 1.0)
-    strayed = Comparison(shown, mixed.usual).amounts
-    limit = find_limit(sum(contributions_beside(amounts, strayed).values()), checked.false_alarms)
-    total = sum(contributions(strayed, checked.scales).values())
-    assert (total > limit) == (not check_labels(new, 1.0, checked).ok)
-    assert mixed.without([]) is mixed
-    one = mixed.without(NAMES[1:])
-    assert (one.normal, one.promised, set(one.detects.values())) == (1, 0.5, {0.0})
-    assert mixed.without(NAMES) is mixed
-    assert mixed.without(["a video that is not there"]) is mixed
+    assert [one.verdict for one in results.values()] == ["inconclusive", "inconclusive", "fine"]
+    assert [one.exit_code for one in results.values()] == [4, 4, 0]
+    assert [one.ok for one in results.values()] == [False, False, True]
+    default = results[None]
+    assert "50% are needed" in default.summary
+    assert "label three or more videos that show them" in default.summary
+    assert "✓" not in default._repr_html_()
+    record = default.to_json()
+    assert (record["verdict"], record["conclusive"], record["min_detection"]) == (
+        "inconclusive", False, 0.5,
+    )  # fmt: skip
+    assert record["remedy"]
+    assert record["detection"]["missing step"] == pytest.approx(rate, abs=1e-4)
 
 
-def test_altered_videos_are_found_as_one_by_one(mixed):
-    kinds = list(mixed.altered.values())
-    for altered in (*kinds, kinds[0].among([4, 2, 7])):
-        amounts = {way: np.array(values) for way, values in mixed.amounts.items()}
-        slow = []
-        for row, place in enumerate(altered.of):
-            rest = {way: np.delete(values, place) for way, values in amounts.items()}
-            new = {way: values[row] for way, values in altered.amounts.items()}
-            limit = find_limit(sum(contributions_beside(rest, new).values()), 0.05)
-            slow.append(bool(sum(contributions(new, learn_scales(rest)).values()) > limit))
-        assert is_found(altered, amounts, 0.05).tolist() == slow
-    assert is_found(Altered.gather([]), amounts, 0.05).shape == (0,)
+def test_what_must_be_found_and_critical_steps_decide_what_is_fine(blind):
+    labels = film([0, 1, 2, 3], np.random.default_rng(1))
+
+    def verdict(expectations, **how):
+        return check_labels(labels, 1.0, expectations, shares(labels), names=STEPS, **how).verdict
+
+    critical = replace(blind, severity=Severity(critical=frozenset({2})))
+    assert critical.detects["missing step"] == critical.detects_step[2] > blind.detects_step[2]
+    assert critical.detects_step[2] > 0.9  # an alarm whenever it is not seen
+    assert verdict(critical) == "fine"
+    best = max(blind.detects, key=lambda kind: blind.detects[kind])
+    short = {"missing half": "half", "half speed": "slow", "frozen picture": "frozen",
+             "exchanged steps": "exchange", "missing step": "step"}[best]  # fmt: skip
+    assert verdict(blind, must_find=short, min_detection=blind.detects[best] or 0) == "fine"
+    with pytest.raises(OptionError, match="must_find"):
+        verdict(blind, must_find="halves")
+    with pytest.raises(OptionError, match="min_detection=5"):
+        verdict(blind, min_detection=5)
 
 
-def test_changed_videos_keep_the_number_of_theirs():
-    changed = [(place, dict.fromkeys(PRIOR_SPREADS, float(place))) for place in (0, 0, 2, 3)]
-    kept = Altered.gather(changed).among([3, 0])
-    assert kept.of == (1, 1, 0)
-    assert kept.amounts["length"] == (0.0, 0.0, 3.0)
+def test_the_file_keeps_everything_and_damage_is_refused(mixed, tiny_task):
+    for expected in (mixed, tiny_task.expectations, learn_expectations([half(1)], 1.0)):
+        record = json.loads(json.dumps(expected.to_json(), allow_nan=False))
+        again = Expectations.from_json(record)
+        assert again == expected
+        assert (again.limit, again.detects) == (expected.limit, expected.detects)
+    record = json.loads(json.dumps(mixed.to_json()))
+    amounts, graph, usual = record["amounts"], record["graph"], record["usual"]
+    copies = record["altered"]["missing half"]
+    steps = graph["steps"]
 
+    def other_copies(**changes):
+        return {"altered": {"missing half": copies | changes}}
 
-def test_the_file_keeps_the_videos_and_the_altered_ones(mixed):
-    record = json.loads(json.dumps(mixed.to_json(), allow_nan=False))
-    again = Expectations.from_json(record)
-    assert again == mixed
-    assert again.without(["video12"]) == mixed.without(["video12"])
-    shared = record["planted"]["missing half"]
-    steps = record["graph"]["steps"]
     for damaged in (
-        {"length": [float("inf"), 1.0, 12]},
-        {"scales": record["scales"] | {"missed": [0.0, -1.0, 12]}},
-        {"graph": record["graph"] | {"steps": [steps[0] | {"times": ["x"]}, *steps[1:]]}},
-        {
-            "graph": record["graph"]
-            | {"steps": [steps[0] | {"duration": dict.fromkeys(("median", "low", "high"))}]}
-        },
-        {"graph": record["graph"] | {"videos": True}},
+        {"amounts": {way: amounts[way] for way in amounts if way != "length"}},
+        {"amounts": amounts | {"haste": amounts["length"]}},
+        {"amounts": amounts | {"length": amounts["length"][1:]}},
+        {"amounts": amounts | {"length": [1e200] * 13}},
+        {"amounts": amounts | {"length": [float("nan")] * 13}},
+        {"usual": usual | {"length": [float("inf"), 1.0, 12]}},
+        {"usual": usual | {"paces": usual["paces"] | {"9": [1.0, 0.5, 3]}}},
+        {"usual": usual | {"repeats": usual["repeats"] | {"0": []}}},
+        {"graph": graph | {"steps": [steps[0] | {"times": ["x"]}, *steps[1:]]}},
+        {"graph": graph | {"steps": [steps[0] | {"times": [0, 1]}, *steps[1:]]}},
+        {"graph": graph | {"videos": True}},
         {"videos": NAMES[1:]},
-        {"detects": {"missing half": 1.5}},
-        {"planted": {"missing half": shared | {"of": [13, *shared["of"][1:]]}}},
-        {"planted": {"missing half": shared | {"of": shared["of"][1:]}}},
-        {"planted": {"missing half": {"of": shared["of"]}}},
-        {"planted": {"missing half": shared | {"length": [float("nan")] * len(shared["of"])}}},
+        {"false_alarms": 2},
+        other_copies(of=[13, *copies["of"][1:]]),
+        other_copies(of=copies["of"][1:]),
+        other_copies(likely=[]),
+        other_copies(amounts=copies["amounts"] | {"length": [float("nan")] * len(copies["of"])}),
     ):
         with pytest.raises(ProcedureError, match=r"check.json is damaged|procedure graph"):
             Expectations.from_json(record | damaged)
 
 
-def test_a_file_of_version_0_2_0_checks_without_knowing_its_power(mixed):
-    record = json.loads(json.dumps(mixed.to_json()))
-    del record["presence"]
-    old = Expectations.from_json(record | {"clarity": [], "peaks": [], "unlike": []})
-    report = check_labels(film(ORDER, np.random.default_rng(2)), 1.0, old, min_detection=0.1)
-    assert report.ok
-    assert (report.verdict, report.detection) == ("inconclusive", {})
+@pytest.mark.parametrize("path", sorted(OLD.rglob("check.json")), ids=lambda path: path.parent.name)
+def test_a_file_of_version_0_3_0_checks_with_the_five_measures(path):
+    record = json.loads(path.read_text())
+    expected = Expectations.from_json(record)
+    assert list(expected.videos) == record["videos"]
+    assert expected.normal + len(expected.set_aside) == len(record["amounts"]["length"])
+    assert set(expected.detects) <= {"missing step", "missing half", "exchanged steps"}
+    again = Expectations.from_json(json.loads(json.dumps(expected.to_json())))
+    assert again == expected
+    with pytest.raises(ProcedureError, match="Learn the procedure again"):
+        Expectations.from_json({key: record[key] for key in record if key != "paces"})

@@ -194,22 +194,23 @@ def test_slices_round_trip_and_damage_is_refused(learned):
     record = json.loads(json.dumps(learned.to_json()))
     assert Expectations.from_json(record) == learned
     assert Expectations.from_json(record).usual.slices[3] == learned.usual.slices[3]
-    first, *others = record["outlines"]
+    usual = record["usual"]
+    (rows, steps), *others = usual["slices"]
     for damaged in (
-        {**first, "steps": first["steps"][1:]},
-        {**first, "steps": [-2, *first["steps"][1:]]},
-        {**first, "steps": [10**9, *first["steps"][1:]]},
-        {**first, "steps": [10**30, *first["steps"][1:]]},
-        {"rows": [[]], "steps": []},
-        {**first, "rows": first["rows"][0]},
-        {**first, "rows": [[2000] * 8] * SLICES},
-        {"rows": first["rows"]},
-        {**first, "rows": [[float("nan")] * 8] * SLICES},
-        {**first, "rows": [row[1:] for row in first["rows"]]},
+        [rows, steps[1:]],
+        [rows, [-2, *steps[1:]]],
+        [rows, [10**9, *steps[1:]]],
+        [rows, [10**30, *steps[1:]]],
+        [[[]], []],
+        [rows[0], steps],
+        [[[2000] * 8] * SLICES, steps],
+        [rows],
+        [[[float("nan")] * 8] * SLICES, steps],
+        [[row[1:] for row in rows], steps],
         None,
     ):
         with pytest.raises(ProcedureError, match=r"check.json is damaged"):
-            Expectations.from_json(record | {"outlines": [damaged, *others]})
+            Expectations.from_json(record | {"usual": usual | {"slices": [damaged, *others]}})
 
 
 def test_two_tasks_in_one_folder_are_noticed():

@@ -200,7 +200,7 @@ def test_a_video_without_any_step_is_no_normal_one(four):
     proc = sc.learn([*four, *blinks], steps=4)
     empty = [not timeline.segments for timeline in proc.timelines.values()]
     assert empty == [False] * len(four) + [True] * 3
-    assert proc.expectations.usual.graph.videos == len(four)
+    assert proc.expectations.graph.videos == len(four)
     assert not proc.check(blinks[0]).ok
     assert proc.check(four[0]).ok
 

@@ -106,7 +106,9 @@ def judged(report: dict[str, Any], accepted: Collection[Accepted]) -> dict[str, 
     left = any(kept[kind] for kind in KINDS)
     if moved and not left and not report.get("other_task"):
         summary = f"{video}: no deviation except accepted ones. {report.get('power', '')}"
-        kept |= {"ok": True, "verdict": "fine", "summary": summary.strip()}
+        fine = report.get("conclusive", True)
+        verdict = "fine" if fine else "inconclusive"
+        kept |= {"ok": fine, "verdict": verdict, "summary": summary.strip()}
     return {**kept, "accepted": moved}
 
 

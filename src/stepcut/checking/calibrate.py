@@ -1,9 +1,10 @@
 """Calibrate: learn what normal videos look like, how far they vary, and how much a check detects.
 
-The detection rate is estimated on altered copies of the training videos.
+Every reference video is seen as if it were new: predicted by a model that has not seen it, also if
+a person labelled it. The detection rates come from altered copies of the reference videos.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from numbers import Real
@@ -13,34 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.checking.evidence import Comparison
-from stepcut.checking.expectations import Expectations
-from stepcut.checking.groups import find_groups
+from stepcut.checking.expectations import KINDS_OF_FAULTS, Expectations
 from stepcut.checking.observe import Floats, Observed, evidence_of, observe, some_of
-from stepcut.checking.presence import learn_presence
-from stepcut.checking.score import (
-    PRIOR_SPREADS,
-    Altered,
-    find_limit,
-    learn_scales,
-    promised_rate,
-    set_limits,
-)
-from stepcut.checking.task import learn_task
-from stepcut.checking.usual import MOST, learn_usual
+from stepcut.checking.presence import UNSEEN, learn_presence
+from stepcut.checking.score import MEASURES, Altered
+from stepcut.checking.task import find_groups, learn_task
+from stepcut.checking.usual import MOST, Usual, learn_usual
 from stepcut.errors import OptionError, check_kind
 from stepcut.methods.learned import LeftOut
 from stepcut.order.graph import ProcedureGraph
+from stepcut.order.learn import find_occurrences, graph_of_occurrences
 from stepcut.order.orders import Labels
 from stepcut.timeline import BACKGROUND, runs
 
 Rows = NDArray[np.int64]
 
-MISSING_STEP, MISSING_HALF, EXCHANGED = "missing step", "missing half", "exchanged steps"
-"""The deviations that are made in training videos to estimate detection rates."""
 SOME = 3
-"""Altered steps, and altered pairs, per video."""
+"""Altered steps, and altered pairs, per video; more steps if there are few videos."""
 MANY = 64
 """At most this many videos, evenly spaced, are altered."""
+FROZEN = 0.3
+"""Share of a video in which the picture of a frozen copy stands still."""
 GROUPS = 8
 """Number of folds, if the method does not define them."""
 
@@ -68,12 +62,12 @@ def learn_expectations(
 ) -> Expectations:
     """Learn what normal videos look like, and how far they may deviate.
 
-    labels         the step of each row of each video, (T,); `rate` rows per second
+    labels         the step of each row of each video, (T,); `rate` rows per second. The usual
+                   orders come from them, and which steps a video shows
     probabilities  (T, K) per video; without them the labels count as certain
-    false_alarms   share of normal videos that may raise an alarm; with n videos at least 1 / (n + 1)
+    false_alarms   share of normal videos that may raise an alarm
     embeddings     (T, p) per video; without them, another task is not detected
-    left_out       the same data from models that have not seen the video: a new video is segmented
-                   slightly worse than a training video, so it is compared with held-out videos
+    left_out       what models that have not seen a video predict for it; all else comes from these
     videos         the name of each video; without them, none can be excluded from the reference set
     """
     check_false_alarms(false_alarms)
@@ -81,139 +75,163 @@ def learn_expectations(
         raise OptionError(
             "labels is empty; give the labels of one training video or more.", setting="labels"
         )
-    nothing: list[Any] = [None] * len(labels)
-    in_training: Any = (labels, probabilities or nothing, nothing)
-    as_new = left_out or LeftOut(*in_training)
-    # `observe` shares arrays of this type instead of copying them.
-    embedded_rows = [np.asarray(one, dtype=np.float64) for one in embeddings or ()] or nothing
-    learned, shown = (
-        [
-            observe(steps, rate, share, *rest)
-            for steps, share, *rest in zip(*segmented, as_new.novelty, embedded_rows, strict=True)
-        ]
-        for segmented in (in_training[:2], as_new[:2])
+    references = References(labels, rate, probabilities, embeddings, left_out)
+    shown, usual, graph = references.shown, references.usual, references.graph
+    compared = [references.compare(place, video) for place, video in enumerate(shown)]
+    invariant = tuple(
+        step
+        for step in usual.occurs
+        if graph.occurs.get(step) == graph.videos
+        and all(one.likely.get(step, 0.0) >= UNSEEN for one in compared)
     )
-
-    def look(place: int, kept: Rows) -> Observed:
-        """Observe these rows of a video as if it were new."""
-        parts = (
-            as_new.labels[place],
-            as_new.probabilities[place],
-            as_new.novelty[place],
-            embedded_rows[place],
-        )
-        steps, *others = (None if one is None else np.asarray(one)[kept] for one in parts)
-        assert steps is not None
-        return observe(steps, rate, *others)
-
-    def rest(place: int, kept: Rows) -> Floats:
-        """Evidence for each step in these rows of a video as if it were new."""
-        share = as_new.probabilities[place]
-        steps = np.asarray(as_new.labels[place], dtype=np.int64)[kept]
-        return evidence_of(steps, rate, None if share is None else np.asarray(share)[kept])
-
-    done, absent = _evidence(labels, learned, shown, rest)
-    usual = learn_usual(learned, learn_presence(done, absent))
-    fold_of = as_new.groups or [place % GROUPS for place in range(len(shown))]
-    folds = sorted(set(fold_of)) if len(set(fold_of)) > 1 else []
-
-    def embedded(fold: int, place: int, video: Observed, kept: Rows | None = None) -> Observed:
-        """Embed the video with the model that was trained without this fold."""
-        if as_new.embed is None or video.slices is None:
-            return video
-        return replace(video, slices=video.slices.seen_as(as_new.embed(fold, place, kept)))
-
-    others = {}
-    for fold in folds:
-        places = [place for place in range(len(learned)) if fold_of[place] != fold]
-        aligned = set(some_of(places, MOST))
-        part = [replace(learned[place], slices=None) for place in places if place not in aligned]
-        part += [embedded(fold, place, learned[place]) for place in sorted(aligned)]
-        presence = learn_presence(done[places], absent[places])
-        others[fold] = learn_usual(part, presence, order=False)
-
-    def judged(place: int, video: Observed, kept: Rows | None = None) -> dict[str, float]:
-        """Measure how far a video, or some of its rows, deviates from the others."""
-        fold = fold_of[place]
-        if not others:
-            return Comparison(video, usual).amounts
-        return Comparison(embedded(fold, place, video, kept), others[fold]).amounts
-
-    measured = [judged(place, video) for place, video in enumerate(shown)]
-    deviations = {way: tuple(amounts[way] for amounts in measured) for way in PRIOR_SPREADS}
-    if not others:
-        scales, limit = learn_scales(deviations), find_limit([], false_alarms)
-        return Expectations(
-            usual, scales, {}, limit, false_alarms, promised_rate(0, false_alarms), 0.0
-        )
-    shortened: list[list[Floats]] = []
-    changed: dict[str, list[tuple[int, dict[str, float]]]] = {}
-    some = some_of(range(len(labels)), MANY)
-    for place in some:
-        for kind, every in alter(labels[place], usual.graph).items():
-            made = [look(place, kept) for kept in every]
-            pairs = zip(made, every, strict=True)
-            changed.setdefault(kind, []).extend(
-                (place, judged(place, video, kept)) for video, kept in pairs
-            )
-            if kind == MISSING_STEP and as_new.looks and as_new.embed:
-                shortened.append([as_new.embed(fold_of[place], place, kept) for kept in every])
-            elif kind == MISSING_STEP:
-                shortened.append([one.embedding for one in made if one.embedding is not None])
-    altered = {kind: Altered.gather(each) for kind, each in changed.items()}
+    several = len(references.folds) > 1
+    amounts = {way: tuple(one.amounts[way] for one in compared) for way in MEASURES}
+    altered: dict[str, Altered] = {}
+    task = None
+    if several:
+        altered, shortened = references.alter(invariant)
+        looks = left_out.looks if left_out else None
+        task = learn_task(shown, references.some, looks, shortened)
+    groups = find_groups(shown) if videos else []
     return Expectations(
+        graph=graph,
         usual=usual,
         false_alarms=false_alarms,
-        task=learn_task(learned, some, as_new.looks, shortened),
-        videos=tuple(videos),
-        groups=tuple(tuple(videos[place] for place in each) for each in find_groups(learned))
-        if videos
-        else (),
-        **set_limits(deviations, altered, false_alarms),
+        amounts=amounts if several else {},
+        invariant=invariant,
+        altered=altered,
+        task=task,
+        videos=tuple(videos) if several else (),
+        groups=tuple(tuple(videos[place] for place in each) for each in groups),
     )
 
 
-def _evidence(
-    labels: Sequence[Labels],
-    learned: Sequence[Observed],
-    shown: Sequence[Observed],
-    rest: Callable[[int, Rows], Floats],
-) -> tuple[Floats, Floats]:
-    """Evidence (N, K) of each shown step, as it is and with the rows of the step removed."""
-    count = 1 + max((one.step for video in learned for one in video.occurrences), default=-1)
-    done, absent = (np.full((len(labels), count), np.nan) for _ in range(2))
-    for place, video in enumerate(learned):
-        for step in {one.step for one in video.occurrences}:
-            evidence = shown[place].evidence
-            done[place, step] = evidence[step] if step < len(evidence) else 0.0
-            kept = np.flatnonzero(np.asarray(labels[place]) != step)
-            left = rest(place, kept)
-            absent[place, step] = left[step] if step < len(left) else 0.0
-    return done, absent
+class References:
+    """The reference videos as if they were new, each compared with those of other folds."""
+
+    def __init__(
+        self,
+        labels: Sequence[Labels],
+        rate: float,
+        probabilities: Sequence[Floats] | None,
+        embeddings: Sequence[Floats] | None,
+        left_out: LeftOut | None,
+    ) -> None:
+        nothing: Any = [None] * len(labels)
+        self.labels, self.rate = labels, rate
+        as_trained: Any = (labels, probabilities or nothing, nothing)
+        self.new = left_out or LeftOut(*as_trained)
+        # `observe` shares arrays of this type instead of copying them.
+        self.embeddings = [np.asarray(one, dtype=np.float64) for one in embeddings or ()] or nothing
+        self.shown = [self.observe(place) for place in range(len(labels))]
+        self.graph = graph_of_occurrences([find_occurrences(one, rate) for one in labels])
+        self.some = some_of(range(len(labels)), MANY)
+        self.fold_of = self.new.groups or [place % GROUPS for place in range(len(labels))]
+        self.folds = sorted(set(self.fold_of))
+        done, absent = self._evidence()
+        self.usual = learn_usual(self.shown, learn_presence(done, absent))
+        self._others = {
+            fold: self._usual_without(fold, done, absent)
+            for fold in (self.folds if len(self.folds) > 1 else ())
+        }
+
+    def observe(self, place: int, kept: Rows | None = None) -> Observed:
+        """Observe a video, or these rows of it, as if it were new."""
+        new = self.new
+        parts = [new.labels, new.probabilities, new.novelty, self.embeddings]
+        mine: Any = [None if one[place] is None else np.asarray(one[place]) for one in parts]
+        if kept is not None:
+            mine = [None if one is None else one[kept] for one in mine]
+        steps, share, novelty, embedding = mine
+        return observe(steps, self.rate, share, novelty, embedding)
+
+    def compare(self, place: int, video: Observed, kept: Rows | None = None) -> Comparison:
+        """Compare a video, or these rows of it, with those of other folds."""
+        if not self._others:
+            return Comparison(video, self.usual)
+        fold = self.fold_of[place]
+        return Comparison(self._embedded(fold, place, video, kept), self._others[fold])
+
+    def alter(self, invariant: Sequence[int]) -> tuple[dict[str, Altered], list[list[Floats]]]:
+        """Alter copies of some videos; also return the embeddings of those that lack a step."""
+        copies: dict[str, list[Any]] = {}
+        shortened: list[list[Floats]] = []
+        steps = max(SOME, SOME * MANY // len(self.labels))
+        for place in self.some:
+            shortened.append([])
+            for kind, (gone, kept) in alterations(self.labels[place], self.graph, steps):
+                made = self.observe(place, kept)
+                one = self.compare(place, made, kept)
+                least = min((one.likely.get(step, 0.0) for step in invariant), default=1.0)
+                copies.setdefault(kind, []).append(
+                    (place, one.amounts, least, gone, one.likely.get(gone, 1.0))
+                )
+                if kind == KINDS_OF_FAULTS["step"] and made.embedding is not None:
+                    looks = self.new.looks and self.new.embed
+                    fold = self.fold_of[place]
+                    rows = looks(fold, place, kept) if looks else made.embedding
+                    shortened[-1].append(rows)
+        return {kind: Altered.gather(every) for kind, every in copies.items()}, shortened
+
+    def _evidence(self) -> tuple[Floats, Floats]:
+        """Evidence (N, K) of each shown step, as it is and with the rows of the step removed."""
+        count = 1 + max((int(np.max(one, initial=-1)) for one in self.labels), default=-1)
+        done, absent = (np.full((len(self.labels), count), np.nan) for _ in range(2))
+        for place, labels in enumerate(self.labels):
+            numbers, share = np.asarray(labels), self.new.probabilities[place]
+            new = np.asarray(self.new.labels[place], dtype=np.int64)
+            for step in np.unique(numbers[numbers >= 0]):
+                evidence = self.shown[place].evidence
+                kept = np.flatnonzero(numbers != step)
+                left = evidence_of(new[kept], self.rate, None if share is None else share[kept])
+                done[place, step] = evidence[step] if step < len(evidence) else 0.0
+                absent[place, step] = left[step] if step < len(left) else 0.0
+        return done, absent
+
+    def _usual_without(self, fold: int, done: Floats, absent: Floats) -> Usual:
+        places = [place for place in range(len(self.shown)) if self.fold_of[place] != fold]
+        aligned = set(some_of(places, MOST))
+        part = [replace(self.shown[place], slices=None) for place in places if place not in aligned]
+        part += [self._embedded(fold, place, self.shown[place]) for place in sorted(aligned)]
+        return learn_usual(part, learn_presence(done[places], absent[places]))
+
+    def _embedded(
+        self, fold: int, place: int, video: Observed, kept: Rows | None = None
+    ) -> Observed:
+        """Embed the video with the model that was trained without this fold."""
+        if self.new.embed is None or video.slices is None:
+            return video
+        return replace(video, slices=video.slices.seen_as(self.new.embed(fold, place, kept)))
 
 
-def alter(labels: Labels, graph: ProcedureGraph) -> dict[str, list[Rows]]:
-    """Return the rows of altered copies of a video, by kind of deviation.
+def alterations(
+    labels: Labels, graph: ProcedureGraph, steps: int = SOME
+) -> list[tuple[str, tuple[int, Rows]]]:
+    """Return the altered copies of a video: (kind, (removed step or -1, rows)).
 
     Adjacent steps are exchanged only if the graph requires their order.
     """
     numbers = np.asarray(labels, dtype=np.int64)
-    every = np.arange(len(numbers))
+    length, every = len(numbers), np.arange(len(numbers))
     parts = [run for run in runs(numbers).tolist() if run[0] != BACKGROUND]
-    steps = np.unique([step for step, _, _ in parts])
+    shown = np.unique([step for step, _, _ in parts])
     pairs = [
         (one, two)
         for one, two in pairwise(parts)
         if one[0] in graph.steps and two[0] in graph.after(one[0])
     ]
-    exchanged = [
-        np.concatenate([every[:a], every[c:d], every[b:c], every[a:b], every[d:]])
-        for (_, a, b), (_, c, d) in pairs
+    step, half, exchange, slow, frozen = KINDS_OF_FAULTS.values()
+    made = [
+        (step, (int(gone), every[numbers != gone]))
+        for gone in (some_of(list(shown), steps) if len(shown) > 1 else ())
     ]
-    return {
-        MISSING_STEP: [
-            every[numbers != step] for step in some_of(list(steps), SOME) if len(steps) > 1
-        ],
-        MISSING_HALF: [every[: len(every) // 2]] if len(every) > 1 else [],
-        EXCHANGED: some_of(exchanged, SOME),
-    }
+    for (_, a, b), (_, c, d) in some_of(pairs, SOME):
+        exchanged = [every[:a], every[c:d], every[b:c], every[a:b], every[d:]]
+        made.append((exchange, (-1, np.concatenate(exchanged))))
+    if length > 1:
+        still = every.copy()
+        begin = (length - int(FROZEN * length)) // 2
+        still[begin : begin + int(FROZEN * length)] = begin
+        made += [(half, (-1, every[: length // 2])), (slow, (-1, np.repeat(every, 2)))]
+        made.append((frozen, (-1, still)))
+    return made

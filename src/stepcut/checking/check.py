@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from scipy.special import ndtr
 
 from stepcut.checking.evidence import Comparison, Sign
-from stepcut.checking.expectations import Expectations
+from stepcut.checking.expectations import KINDS_OF_FAULTS, Expectations
 from stepcut.checking.observe import Floats, Observed, observe
-from stepcut.checking.presence import word_for
+from stepcut.checking.presence import SEEN, word_for
 from stepcut.checking.report import Finding, Report, StepSeen
-from stepcut.checking.severity import check_share
+from stepcut.checking.severity import MIN_DETECTION, check_share
+from stepcut.errors import choose
+from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels, counted, name_of
 
 NOTABLE = 0.05
@@ -29,6 +31,7 @@ def check_labels(
     seconds: float | None = None,
     alarm_at: float | None = None,
     min_detection: float | None = None,
+    must_find: str = "step",
 ) -> Report:
     """Compare the segmentation of one video with the expectations.
 
@@ -38,55 +41,27 @@ def check_labels(
     embedding      (T, p); without it, another task is not detected
     seconds        the duration, if it is known more precisely than by the rows
     alarm_at       raise an alarm for each step that is missing with at least this probability
-    min_detection  if the check would find fewer missing steps than this share, a video without
-                   deviations is inconclusive
+    min_detection  least detection rate for the verdict `fine`; below, it is `inconclusive`
+    must_find      the fault that this rate is for: step, half, exchange, slow or frozen
     """
     check_share("alarm_at", alarm_at)
-    check_share("min_detection", min_detection)
+    check_share("min_detection", min_detection, least=0.0)
+    choose("must_find", must_find, KINDS_OF_FAULTS)
+    least = MIN_DETECTION if min_detection is None else min_detection
     shown = observe(labels, rate, probabilities, novelty, embedding)
     compared = Comparison(shown, expectations.usual, expectations.severity)
     parts, score = expectations.judge(compared.amounts)
-    distance = expectations.task.distance(shown)
     length = shown.seconds if seconds is None else seconds
-    steps = _steps(shown, expectations, names, length, alarm_at)
+    steps = _steps(compared, expectations, names, length, alarm_at)
     alarms = tuple(one.name for one in steps if 1 - one.probability >= one.alarm_at)
-    reported = {sign.step for sign in compared.signs if sign.kind == "missed"}
-    # Optional steps and steps that no training video shows have no sign yet.
-    signs = compared.signs + [
-        Sign("missed", 1.0, 0.0, shown.seconds, one.step, measure=one.probability)
-        for one in steps
-        if one.name in alarms and one.step not in reported
-    ]
+    # A video that shows all usual steps shows this task.
+    lacks = any(one.share_of_videos > 0.5 and one.probability < SEEN for one in steps)
+    distance = expectations.task.distance(shown) if expectations.task else 0.0
+    distance = distance if lacks else min(distance, 1.0)
+    invariant = {name_of(step, names) for step in expectations.invariant}
     loud: list[Sign] = []
     if score > 1 or alarms or distance > 1:
-        exchanged = any(sign.kind == "misordered" and sign.chance < NOTABLE for sign in signs)
-        if not exchanged and parts["timing"] == max(parts.values()):
-            chance = float(ndtr(-parts["timing"]))
-            signs += compared.untimely(chance)
-        along = compared.alignment.along
-        # Ties: signs with a position first, then the most repeated step, then the sign during
-        # which the video differs most from the others.
-        ranked = sorted(
-            signs,
-            key=lambda s: (
-                -_contribution(s, parts),
-                s.step is None and s.kind != "unknown",
-                -s.measure if s.kind == "extra" else 0.0,
-                -_apart(s, along, shown.seconds),
-                s.chance,
-            ),
-        )
-        unseen = {one.step for one in steps if one.seen == "not seen" or one.name in alarms}
-        loud = [
-            s
-            for s in ranked
-            if (s.step in unseen if s.kind == "missed" and not s.how else s.chance < NOTABLE)
-        ]
-        # If no sign has a position, add the part in which the video differs most.
-        if not any(s.step is not None or s.kind == "unknown" for s in loud):
-            apart = float(ndtr(-parts["apart"]))
-            subtle = [s for s in compared.apart(apart) if s.chance < NOTABLE]
-            loud = (loud + subtle) or ranked[:1]
+        loud = _reasons(compared, expectations, parts, [s for s in steps if s.name in alarms])
     return Report(
         video=video,
         seconds=length,
@@ -99,19 +74,53 @@ def check_labels(
         learned=expectations.normal,
         alarms=alarms,
         detection=expectations.detects,
-        min_detection=min_detection,
+        invariant=tuple(step.name for step in steps if step.name in invariant),
+        must_find=must_find,
+        min_detection=least,
+        aside=expectations.aside,
+        remedy=expectations.remedy(least, names, must_find),
     )
 
 
-def _contribution(sign: Sign, parts: Mapping[str, float]) -> float:
-    """Contribution to the total of the measure that a sign belongs to."""
-    if sign.kind == "misordered" and not sign.others:
-        return parts["timing"]
-    return parts[
-        "length"
-        if sign.kind == "unusual" and sign.step is None and sign.how == "short"
-        else sign.kind
+def _reasons(
+    compared: Comparison,
+    expectations: Expectations,
+    parts: Mapping[str, float],
+    alarming: Sequence[StepSeen],
+) -> list[Sign]:
+    """The deviations to report of a video that raises an alarm, the rarest first."""
+    shown, named = compared.video, {step.step for step in alarming}
+    signs = compared.signs(expectations.graph)
+    # Optional steps and steps that no reference video shows have no sign yet.
+    signs += [
+        Sign("missed", 1.0, 0.0, shown.seconds, one.step, measure=one.probability)
+        for one in alarming
+        if one.step not in {sign.step for sign in signs if sign.kind == "missed"}
     ]
+    exchanged = any(sign.kind == "misordered" and sign.chance < NOTABLE for sign in signs)
+    if not exchanged and parts["timing"] == max(parts.values()):
+        signs += compared.untimely(float(ndtr(-parts["timing"])))
+    along = compared.alignment.along
+
+    def rank(sign: Sign) -> tuple[bool, float, float, float]:
+        """Alarming steps first, then the rarest; of equals, where the video differs most."""
+        missing = sign.kind == "missed" and not sign.how
+        again = -sign.measure if sign.kind == "extra" else 0.0
+        apart = _apart(sign, along, shown.seconds)
+        return not (missing and sign.step in named), round(sign.chance, 6), again, -apart
+
+    loud = []
+    for sign in sorted(signs, key=rank):
+        if sign.kind == "missed" and not sign.how:
+            unseen = word_for(sign.measure) == "not seen" and sign.chance < 0.5
+            loud += [sign] if unseen or sign.step in named else []
+        elif sign.chance < NOTABLE:
+            loud.append(sign)
+    # If no reason has a position, add the part in which the video differs most.
+    if not any(sign.step is not None or sign.kind == "unknown" for sign in loud):
+        subtle = compared.apart(float(ndtr(-parts["apart"])))
+        loud += [sign for sign in subtle if sign.chance < NOTABLE]
+    return loud or sorted(signs, key=rank)[:1]
 
 
 def _apart(sign: Sign, along: Floats, seconds: float) -> float:
@@ -122,24 +131,21 @@ def _apart(sign: Sign, along: Floats, seconds: float) -> float:
 
 
 def _steps(
-    shown: Observed,
+    compared: Comparison,
     expectations: Expectations,
     names: Sequence[str],
     length: float,
     alarm_at: float | None,
 ) -> list[StepSeen]:
     """Return the probability of every step, least likely first."""
-    usual, severity, found = expectations.usual, expectations.severity, []
-    likely = usual.presence.probabilities(shown.evidence)
-    for step in sorted({*usual.graph.steps, *range(len(names)), *severity.critical}):
-        times = tuple(
-            (min(one.start, length), min(one.end, length))
-            for one in shown.occurrences
-            if one.step == step
-        )
-        probability = float(likely[step]) if step < len(likely) else float(bool(times))
-        share = usual.graph.occurs.get(step, 0) / usual.graph.videos
-        limit = severity.alarm_limit(step, alarm_at)
+    graph, shown, found = expectations.graph, compared.video, []
+    critical = expectations.severity.critical
+    for step in sorted({*graph.steps, *range(len(names)), *critical}):
+        parts = shown.by_step.get(step, [])
+        times = tuple((min(one.start, length), min(one.end, length)) for one in parts)
+        probability = compared.likely.get(step, float(bool(times)))
+        share = graph.occurs.get(step, 0) / graph.videos
+        limit = expectations.alarm_limit(step, alarm_at)
         found.append(StepSeen(step, name_of(step, names), probability, times, share, limit))
     return sorted(found, key=lambda one: one.probability)
 
@@ -149,62 +155,67 @@ def _finding(
 ) -> Finding:
     name = "" if sign.step is None else name_of(sign.step, names)
     whole = sign._replace(measure=length) if sign.kind == "unusual" and sign.step is None else sign
-    reason = _reason(whole, shown, expectations, name, names)
+    reason = explain(whole, expectations, names, shown)
     start, end = min(sign.start, length), min(sign.end, length)
     return Finding(sign.kind, start, end, sign.step, name, 1 - sign.chance, reason)
 
 
-def _reason(
-    sign: Sign, shown: Observed, expectations: Expectations, name: str, names: Sequence[str]
+def explain(
+    sign: Sign, expectations: Expectations, names: Sequence[str], shown: Observed | None = None
 ) -> str:
-    usual = expectations.usual
-    graph = usual.graph
+    """Describe a deviation in one sentence, for `check` and `guide`."""
+    usual, graph = expectations.usual, expectations.graph
     if sign.kind == "unknown":
         return f"{sign.end - sign.start:.0f} s match no known step"
     if sign.how == "apart":
-        return "the video differs most from the training videos here"
+        return "the video differs most from the reference videos here"
     if sign.step is None:
         middle = _seconds(math.exp(usual.length.middle))
         return f"the video took {_seconds(sign.measure)}, unusually {sign.how}; {middle} is usual"
-    if sign.how == "fewer":
-        more = sum(times > sign.measure for times in graph.times[sign.step])
-        often = "once" if sign.measure == 1 else f"{sign.measure:.0f} times"
-        return f"{name} was done {often}; {more} of {counted(graph.videos)} do it more often"
-    if sign.kind == "missed":
-        critical = ", and is critical" if sign.step in expectations.severity.critical else ""
-        share = f"{graph.occurs.get(sign.step, 0)} of {counted(graph.videos)} do it"
+    step, name = sign.step, name_of(sign.step, names)
+    if sign.kind == "missed" and not sign.how:
+        critical = ", and is critical" if step in expectations.severity.critical else ""
+        share = f"{graph.occurs.get(step, 0)} of {counted(graph.videos)} do it"
         likely = f"{word_for(sign.measure)} (probability {100 * sign.measure:.0f} %)"
         reason = f"{name} was {likely}{critical}; {share}"
         later = [
-            d.step
-            for d in shown.occurrences
-            if d.start == sign.end and d.step in graph.after(sign.step)
+            part.step
+            for part in (shown.occurrences if shown else ())
+            if step in graph.steps and part.start == sign.end and part.step in graph.after(step)
         ]
         return f"{reason}, before {name_of(later[0], names)}" if later else reason
     if sign.kind == "misordered":
         if not sign.others:
-            when, usually = sign.measure, usual.times[sign.step]
+            when, usually = sign.measure, usual.times[step]
             return f"{name} was done {sign.how}, at {when:.0%} of the video; {usually:.0%} is usual"
-        others = " and ".join(name_of(step, names) for step in sign.others)
-        kept, together = _support(expectations, sign)
+        others = " and ".join(name_of(other, names) for other in sign.others)
+        kept, together = _support(graph, sign)
         support = f"({kept} of {counted(together)} {'keeps' if kept == 1 else 'keep'} to this)"
+        if sign.how == "unmet":
+            were = "was" if len(sign.others) == 1 else "were"
+            return f"{others} must precede {name} and {were} not seen {support}"
         if sign.how == "early":
             return f"{name} was done before {others}, which must precede it {support}"
         return f"{name} was done only after {others}, which it must precede {support}"
-    if sign.kind == "extra":
-        fewer = sum(times < sign.measure for times in graph.times[sign.step])
-        videos = counted(graph.occurs[sign.step])
-        return f"{name} was done {sign.measure:.0f} times; {fewer} of {videos} do it less often"
-    middle = _seconds(math.exp(usual.paces[sign.step].middle))
-    parts = sum(one.step == sign.step for one in shown.occurrences)
-    split = f" in {parts} parts" if parts > 1 else ""
+    if sign.kind in ("extra", "missed"):
+        often = "once" if sign.measure == 1 else f"{sign.measure:.0f} times"
+        counts = usual.repeats[step]
+        if sign.kind == "extra":
+            others, how = str(sum(times < sign.measure for times in counts)), "less"
+        else:
+            others, how = str(sum(times > sign.measure for times in counts)), "more"
+        return f"{name} was done {often}; {others} of {counted(len(counts))} do it {how} often"
+    middle = _seconds(math.exp(usual.paces[step].middle))
+    number = len(shown.by_step.get(step, ())) if shown else 1
+    split = f" in {number} parts" if number > 1 else ""
     return f"{name} took {_seconds(sign.measure)}{split}, unusually {sign.how}; {middle} is usual"
 
 
-def _support(expectations: Expectations, sign: Sign) -> tuple[int, int]:
+def _support(graph: ProcedureGraph, sign: Sign) -> tuple[int, int]:
     """Videos that keep the least supported relation, and videos that do both of its steps."""
-    first, step = expectations.usual.graph.first, sign.step or 0
-    pairs = [(other, step) if sign.how == "early" else (step, other) for other in sign.others]
+    first, step = graph.first, sign.step or 0
+    late = sign.how == "late"
+    pairs = [(step, other) if late else (other, step) for other in sign.others]
     kept, swapped = min((first.get((a, b), 0), first.get((b, a), 0)) for a, b in pairs)
     return kept, kept + swapped
 

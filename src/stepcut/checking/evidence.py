@@ -1,6 +1,10 @@
-"""Evidence: every deviation of one video, with its probability in a normal video."""
+"""Evidence: the deviations of one video, with their probability in a normal video, and their sum.
+
+Five measures enter the alarm (`amounts`). Deviations of one step or part (`signs`) are its reasons.
+"""
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -9,8 +13,9 @@ import numpy as np
 
 from stepcut.checking.observe import Observed
 from stepcut.checking.severity import Severity
-from stepcut.checking.usual import Scale, Usual, new_stretches
+from stepcut.checking.usual import Scale, Usual, new_stretches, swap_chances
 from stepcut.checking.warping import UNALIGNED, Alignment, align_slices
+from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import Occurrence
 
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
@@ -28,16 +33,13 @@ class Sign(NamedTuple):
     end: float
     step: int | None = None
     others: tuple[int, ...] = ()
-    """Steps that it was exchanged with."""
+    """Steps that it was exchanged with, or that it had to wait for."""
     how: str = ""
     """`fewer` (missed): done, but less often than usual. `early` or `late` (misordered): done
-    before a precondition, or too late. `short`, `long` or `apart` (unusual).
-    """
+    before a precondition, or too late; `unmet`: a precondition was not seen at all. `short`, `long`
+    or `apart` (unusual)."""
     measure: float = 0.0
     """Seconds or repetitions; for a missed step, the probability that it was done."""
-    weight: float = 1.0
-    """Weight of the sign. Misordered: share of videos in which the steps could have been exchanged.
-    """
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,15 @@ class Comparison:
     severity: Severity = field(default_factory=Severity)
 
     @cached_property
+    def likely(self) -> dict[int, float]:
+        """Calibrated probability that each usual step was done."""
+        shares = self.usual.presence.probabilities(self.video.evidence)
+        return {
+            step: float(shares[step]) if step < len(shares) else float(step in self.video.by_step)
+            for step in self.usual.occurs
+        }
+
+    @cached_property
     def whole(self) -> Observed:
         """The video with time added for the optional steps that it leaves out.
 
@@ -57,8 +68,7 @@ class Comparison:
         video, usual = self.video, self.usual
         left_out = set(self.severity.optional) & usual.times.keys() - video.by_step.keys()
         for step in sorted(left_out, key=lambda one: usual.times[one]):
-            share = usual.graph.occurs[step] / usual.graph.videos
-            room = math.exp(usual.paces[step].middle) * share
+            room = math.exp(usual.paces[step].middle) * usual.occurs[step] / usual.videos
             seconds = video.seconds + room
             place = usual.times[step] * seconds - room / 2
             moved = [
@@ -85,50 +95,51 @@ class Comparison:
 
     @cached_property
     def alignment(self) -> Alignment:
-        """The video aligned with the training videos."""
+        """The video aligned with the reference videos."""
         if self.video.slices is None:
             return UNALIGNED
         severity = self.severity
         return align_slices(self.video.slices, self.usual.slices, severity.optional, severity.free)
 
     @cached_property
-    def signs(self) -> list[Sign]:
-        """Every deviation from what is usual, small or large."""
-        video, usual, severity = self.video, self.usual, self.severity
-        ordered = {step: one for step, one in video.first.items() if step not in severity.free}
-        return [
-            *_missed(video, usual, severity),
-            *_misordered(ordered, usual),
-            *_fewer(video, usual, severity),
-            *_extra(video, usual),
-            *_unusual(video, usual, self.whole.seconds),
-            *_unknown(video, usual),
-        ]
-
-    @cached_property
     def amounts(self) -> dict[str, float]:
-        """Amount of deviation per measure, near 0 in a usual video.
+        """Amount of deviation by each of the five measures (`score.MEASURES`).
 
-        `length`: negative log seconds. `timing`: mean distance of steps from their usual times.
-        `missed`: sum over steps of -ln of the probability of as little evidence, or as few
-        repetitions. `apart`: log distance from the aligned training videos. The other kinds:
-        weighted sum of -ln of the probabilities, beyond what one of K steps shows by chance.
+        `length`: log seconds. `missed`: sum over steps of -ln of the probability of as little
+        evidence, as few repetitions, or such an exchange. `timing`: mean distance of steps from
+        their usual times. `apart`: log distance from the aligned reference videos. `unknown`: sum
+        of -ln of the probabilities of parts that match no step. Of exchanges and unknown parts,
+        only what exceeds the rarest of K by chance counts.
         """
         away = [abs(late) for late in self.late.values()]
-        amounts = {
-            "length": -math.log(max(self.whole.seconds, 1e-3)),
+        by_chance = math.log(max(len(self.usual.paces), 1))
+
+        def beyond(signs: list[Sign]) -> float:
+            return sum(max(-math.log(sign.chance) - by_chance, 0.0) for sign in signs)
+
+        swapped = misordered(self.video.first, self.usual.swaps, self.severity)
+        missing = sum(-math.log(sign.chance) for sign in (*self._missed(), *self._fewer()))
+        return {
+            "length": math.log(max(self.whole.seconds, 1e-3)),
+            "missed": missing + beyond(swapped),
             "timing": float(np.mean(away)) if away else 0.0,
             "apart": self.alignment.apart,
+            "unknown": beyond(self._unknown()),
         }
-        for kind in KINDS:
-            by_chance = 0.0 if kind == "missed" else math.log(max(len(self.usual.paces), 1))
-            nats = [-math.log(one.chance) * one.weight for one in self.signs if one.kind == kind]
-            amounts[kind] = sum(max(one - by_chance, 0.0) for one in nats)
-        return amounts
+
+    def signs(self, graph: ProcedureGraph) -> list[Sign]:
+        """Every deviation, small or large; `graph` has the usual orders."""
+        return [
+            *(_due(sign, self.video, graph) for sign in self._missed()),
+            *misordered(self.video.first, swap_chances(graph.first), self.severity, graph),
+            *self._fewer(),
+            *self._extra(),
+            *self._unusual(),
+            *self._unknown(),
+        ]
 
     def untimely(self, chance: float) -> list[Sign]:
-        """The step farthest from its usual time, if any; `chance` is the probability of this
-        distance."""
+        """The step farthest from its usual time, which has this probability."""
         if not (late := self.late):
             return []
         step = max(late, key=lambda one: abs(late[one]))
@@ -137,8 +148,7 @@ class Comparison:
         return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
 
     def apart(self, chance: float) -> list[Sign]:
-        """The part in which the video differs most from the others; `chance` is the probability of
-        this."""
+        """The part that differs most from the other videos, which has this probability."""
         along = self.alignment.along
         if not along.any():
             return []
@@ -147,63 +157,111 @@ class Comparison:
         start, end = (place * self.video.seconds / len(along) for place in slices)
         return [Sign("unusual", chance, float(start), float(end), how="apart")]
 
+    def _missed(self) -> list[Sign]:
+        """Every step with chance = 1 - P(usually done) P(not done)."""
+        required = (step for step in self.usual.occurs if step not in self.severity.optional)
+        return [
+            missed(step, self.likely[step], self.video.seconds, self.usual) for step in required
+        ]
 
-def _missed(video: Observed, usual: Usual, severity: Severity) -> list[Sign]:
-    """Every step with chance = 1 - P(usually done) P(not done).
+    def _fewer(self) -> list[Sign]:
+        """Steps done less often than usual; the sign spans all occurrences."""
+        usual, signs = self.usual, []
+        for step, done in self.video.by_step.items():
+            optional = step not in usual.occurs or step in self.severity.optional
+            if not optional and len(done) < usual.usual_times(step):
+                chance, times = usual.fewer(step, len(done)), len(done)
+                start, end = done[0].start, done[-1].end
+                signs.append(Sign("missed", chance, start, end, step, how="fewer", measure=times))
+        return signs
 
-    A step outside the segmentation was due before the first step that it must precede, and after
-    the last of its preconditions before that.
+    def _extra(self) -> list[Sign]:
+        """Steps done more often than in most videos, at the first surplus repetition."""
+        return [
+            repeated(step, done, self.usual)
+            for step, done in self.video.by_step.items()
+            if len(done) > 1 and step in self.usual.occurs
+        ]
+
+    def _unusual(self) -> list[Sign]:
+        """Deviation of the duration of each step, and of the whole video."""
+        video, usual = self.video, self.usual
+        signs = [
+            duration(usual.paces[step], seconds, video.first[step], step)
+            for step, seconds in video.spent.items()
+            if step in usual.paces
+        ]
+        if usual.length.videos and video.seconds > 0:
+            all_of_it = Occurrence(-1, 0.0, video.seconds, video.seconds)
+            whole = duration(usual.length, self.whole.seconds, all_of_it)
+            signs.append(whole._replace(measure=video.seconds))
+        return signs
+
+    def _unknown(self) -> list[Sign]:
+        """Parts whose novelty exceeds that of 99 % of normal frames, by their duration."""
+        usual = self.usual
+        return [
+            Sign("unknown", 1 - usual.stretch.less(1 + b - a), a, b)
+            for a, b in new_stretches(self.video, usual.new)
+        ]
+
+
+def missed(step: int, likely: float, seconds: float, usual: Usual) -> Sign:
+    """A step that was done with the probability `likely`."""
+    chance = 1 - (1 - usual.missing(step)) * (1 - likely)
+    return Sign("missed", max(chance, LEAST), 0.0, seconds, step, measure=likely)
+
+
+def repeated(step: int, done: list[Occurrence], usual: Usual) -> Sign:
+    """A step that was done several times."""
+    times = len(done)
+    again = done[max(count for count in (1, *usual.repeats[step]) if count < times)]
+    chance = usual.repeated(step, times)
+    return Sign("extra", chance, again.start, again.end, step, measure=times)
+
+
+def duration(pace: Scale, seconds: float, part: Occurrence, step: int | None = None) -> Sign:
+    """Whether a duration is short or long, and the two-sided probability."""
+    less = pace.less(seconds)
+    how = "short" if less < 0.5 else "long"
+    chance = 2 * min(less, 1 - less)
+    return Sign("unusual", chance, part.start, part.end, step, how=how, measure=seconds)
+
+
+def _due(sign: Sign, video: Observed, graph: ProcedureGraph) -> Sign:
+    """A missed step at the time when it was done, or due.
+
+    It is due before the first step that it must precede, and after the last of its preconditions
+    before that.
     """
-    signs, graph, first = [], usual.graph, video.first
-    done = usual.presence.probabilities(video.evidence)
-    for step in graph.steps:
-        if step in severity.optional:
-            continue
-        likely = float(done[step]) if step < len(done) else float(step in first)
-        chance = 1 - (1 - usual.missing(step)) * (1 - likely)
-        if step in first:
-            start, end = first[step].start, first[step].end
-        else:
-            later = [first[other].start for other in graph.after(step) if other in first]
-            end = min(later, default=video.seconds)
-            before = graph.before(step)
-            earlier = [o.end for o in video.occurrences if o.step in before and o.end <= end]
-            start = max(earlier, default=0.0)
-        signs.append(Sign("missed", max(chance, LEAST), start, end, step, measure=likely))
-    return signs
+    step, first = sign.step, video.first
+    if step in first:
+        return sign._replace(start=first[step].start, end=first[step].end)
+    if step not in graph.steps:
+        return sign
+    later = [first[other].start for other in graph.after(step) if other in first]
+    end = min(later, default=video.seconds)
+    before = graph.before(step)
+    earlier = [one.end for one in video.occurrences if one.step in before and one.end <= end]
+    return sign._replace(start=max(earlier, default=0.0), end=end)
 
 
-def _fewer(video: Observed, usual: Usual, severity: Severity) -> list[Sign]:
-    """Steps done less often than usual; the sign spans all occurrences."""
-    signs = []
-    for step, done in video.by_step.items():
-        times = len(done)
-        if (
-            step in usual.paces
-            and step not in severity.optional
-            and times < usual.graph.usual_times(step)
-        ):
-            chance = usual.fewer(step, times)
-            signs.append(
-                Sign(
-                    "missed", chance, done[0].start, done[-1].end, step, how="fewer", measure=times
-                )
-            )
-    return signs
+def misordered(
+    first: Mapping[int, Occurrence],
+    chances: Mapping[tuple[int, int], float],
+    severity: Severity,
+    graph: ProcedureGraph | None = None,
+) -> list[Sign]:
+    """The fewest steps that explain every pair in an unusual order; `first` occurrences by step.
 
-
-def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
-    """The fewest steps that explain every pair in an unusual order.
-
-    A greedy search takes the step in the most and rarest exchanges first; of two equal steps, the
-    one done too early. So one late step is reported once, and not every step that it follows.
+    `chances` as of `swap_chances`; with the `graph`, only direct neighbours are named. A greedy
+    search takes the step in the most and rarest exchanges first; of two equal steps, the one done
+    too early. So one late step is reported once, and not every step that it follows.
     """
-    counts = usual.graph.first
     swaps = {
-        (a, b): -math.log(usual.swapped(a, b))
-        for a in first
-        for b in first
-        if counts.get((a, b), 0) > counts.get((b, a), 0) and first[a].start > first[b].start
+        (a, b): -math.log(chance)
+        for (a, b), chance in chances.items()
+        if {a, b} <= first.keys() and not {a, b} & severity.free and first[a].start > first[b].start
     }
     signs = []
     while swaps:
@@ -217,55 +275,31 @@ def _misordered(first: dict[int, Occurrence], usual: Usual) -> list[Sign]:
         own, how = (early, "early") if sum(early.values()) >= sum(late.values()) else (late, "late")
         most = max([*early.values(), *late.values()])
         rarest = {other: nats for other, nats in own.items() if nats > most - 1e-9} or own
-        # Only its direct neighbours in the graph: the others follow from them.
-        beyond = usual.graph.after if how == "early" else usual.graph.before
-        others = tuple(other for other in sorted(rarest) if not (beyond(other) & rarest.keys()))
-        pairs = [pair for pair, nats in swaps.items() if step in pair and nats > most - 1e-9]
-        possible = max(usual.exchangeable.get(pair, 1.0) for pair in pairs)
+        others = tuple(sorted(rarest))
+        if graph is not None:  # the others follow from its direct neighbours
+            beyond = graph.after if how == "early" else graph.before
+            others = tuple(other for other in others if not beyond(other) & rarest.keys())
         start, end = first[step].start, first[step].end
-        signs.append(
-            Sign("misordered", math.exp(-most), start, end, step, others, how, weight=possible)
-        )
+        signs.append(Sign("misordered", math.exp(-most), start, end, step, others, how))
         swaps = {pair: nats for pair, nats in swaps.items() if step not in pair}
     return signs
 
 
-def _extra(video: Observed, usual: Usual) -> list[Sign]:
-    """Steps done more often than in most videos, at the first surplus repetition."""
-    signs = []
-    for step, done in video.by_step.items():
-        times = len(done)
-        if times > 1 and step in usual.paces:
-            again = done[max(count for count in [1, *usual.graph.times[step]] if count < times)]
-            chance = usual.repeated(step, times)
-            signs.append(Sign("extra", chance, again.start, again.end, step, measure=times))
-    return signs
-
-
-def _unusual(video: Observed, usual: Usual, whole: float) -> list[Sign]:
-    """Deviation of the duration of each step, and of the `whole` video."""
-    signs = []
-    for step, seconds in video.spent.items():
-        if step in usual.paces:
-            first = video.first[step]
-            signs.append(_rarer(usual.paces[step], seconds, first.start, first.end, step))
-    if usual.length.videos and video.seconds > 0:
-        signs.append(
-            _rarer(usual.length, whole, 0.0, video.seconds)._replace(measure=video.seconds)
-        )
-    return signs
-
-
-def _rarer(pace: Scale, seconds: float, start: float, end: float, step: int | None = None) -> Sign:
-    """Whether a duration is short or long, and the two-sided probability."""
-    less = pace.less(seconds)
-    how = "short" if less < 0.5 else "long"
-    return Sign("unusual", 2 * min(less, 1 - less), start, end, step, how=how, measure=seconds)
-
-
-def _unknown(video: Observed, usual: Usual) -> list[Sign]:
-    """Parts whose novelty exceeds that of 99 % of normal frames, by their duration."""
-    return [
-        Sign("unknown", 1 - usual.stretch.less(1 + b - a), a, b)
-        for a, b in new_stretches(video, usual.new)
-    ]
+def unmet(
+    part: Occurrence, done: Iterable[int], graph: ProcedureGraph, usual: Usual, severity: Severity
+) -> list[Sign]:
+    """Steps that must precede the current `part` and were not `done`, the nearest and critical."""
+    step = part.step
+    if step not in graph.steps or step in severity.free:
+        return []
+    missing = graph.before(step) - {step, *done} - severity.free - severity.optional
+    near = {s for s in missing if s in severity.critical or not graph.after(s) & missing}
+    if not near:
+        return []
+    swapped = swap_chances(graph.first)
+    chance = min(
+        max(swapped.get((s, step), 1.0), usual.missing(s) if s in usual.occurs else 1.0)
+        for s in near
+    )
+    others = tuple(sorted(near))
+    return [Sign("misordered", chance, part.start, part.end, step, others, "unmet")]

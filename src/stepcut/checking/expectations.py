@@ -1,9 +1,10 @@
 """Expectations: what normal videos look like, how far they may deviate, and detection rates."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Self
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Self, get_type_hints
 
 import msgspec
 import numpy as np
@@ -11,89 +12,227 @@ from scipy.special import ndtri
 
 from stepcut.checking.presence import Presence
 from stepcut.checking.score import (
-    PRIOR_SPREADS,
+    MEASURES,
     Altered,
+    Share,
     contributions,
-    contributions_beside,
     find_limit,
-    set_limits,
+    held_out_totals,
+    learn_scales,
+    promised_rate,
+    stand_out,
 )
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
-from stepcut.checking.usual import Amount, Count, Scale, Spread, Usual
-from stepcut.checking.warping import Slices
+from stepcut.checking.usual import Amount, Scale, Step, Usual
 from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
-from stepcut.order.orders import counted
+from stepcut.order.orders import counted, name_of
 
 SOME = 8
 """Names of one group that a sentence lists."""
+KINDS_OF_FAULTS = {
+    "step": "missing step",
+    "half": "missing half",
+    "exchange": "exchanged steps",
+    "slow": "half speed",
+    "frozen": "frozen picture",
+}
+"""What is done to copies of reference videos to measure detection rates, by its short name."""
 
 
 @dataclass(frozen=True)
 class Expectations:
     """What a normal video looks like, and how far it may deviate."""
 
+    graph: ProcedureGraph
+    """The usual orders; from labels, where there are labels."""
     usual: Usual
-    scales: dict[str, Scale]
-    """Usual amount of each measure."""
-    amounts: dict[str, tuple[float, ...]]
+    false_alarms: Share
+    """Requested share of normal videos that may raise an alarm."""
+    amounts: dict[str, tuple[Amount, ...]]
     """Amounts of every reference video, by measure, compared with the others; empty for one video.
     """
-    limit: float
-    """Total that raises an alarm, if amounts are unknown."""
-    false_alarms: float
-    """Requested share of normal videos that may raise an alarm."""
-    promised: float
-    """False-alarm rate of the limit: the requested rate, or the least possible with so few videos.
-    """
-    alarmed: float
-    """Share of the training videos beyond the limit, each compared with the others."""
-    task: TaskModel = field(default_factory=lambda: TaskModel.from_json(None))
-    detects: dict[str, float] = field(default_factory=dict)
-    """Detection rate of `missing step`, `missing half` and `exchanged steps`."""
-    severity: Severity = field(default_factory=Severity)
+    invariant: tuple[Step, ...] = ()
+    """Steps that every reference video does, and shows when it is seen as if it were new."""
+    altered: dict[str, Altered] = field(default_factory=dict)
+    """Altered copies of reference videos, by kind: they show how much a check finds."""
+    task: TaskModel | None = None
     videos: tuple[str, ...] = ()
     """Names of the reference videos, in the order of `amounts`."""
     groups: tuple[tuple[str, ...], ...] = ()
     """Names of the videos of each of two tasks, if there seem to be two."""
-    altered: dict[str, Altered] = field(default_factory=dict)
-    """The altered videos that `detects` is estimated from."""
+    severity: Severity = field(default_factory=Severity)
+    mistakes: frozenset[str] = frozenset()
+    """Videos that a person excluded from the reference set."""
+    kept: frozenset[str] = frozenset()
+    """Videos that a person called normal: they are never set aside."""
 
-    def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
-        """Return each measure's contribution to the total, and the score; `new` has the amounts of
-        a video.
+    # ------------------------------------------------------------------ the reference set
 
-        The score is from 0 to 1 within the limit and from 1 to 2 beyond it. Within each range it
-        depends on the total alone, because the limit rests on a single normal video and varies.
-        """
-        parts = contributions(new, self.scales)
-        total, limit = sum(parts.values()), self.limit
-        if self.amounts:
-            beside = contributions_beside(self.amounts, new)
-            limit = find_limit(sum(beside.values()), self.false_alarms)
-        return parts, float((1 + total / (1 + abs(total))) / 2 + (total > limit))
+    @cached_property
+    def _places(self) -> tuple[list[int], list[int]]:
+        """Places of the videos that set the limits, and of those that are set aside."""
+        number = len(self.amounts.get("length", ()))
+        named = list(self.videos) or [str(place) for place in range(number)]
+        normal = [place for place in range(number) if named[place] not in self.mistakes]
+        normal = normal or list(range(number))
+        candidates = [p for p, place in enumerate(normal) if named[place] not in self.kept]
+        amounts = {way: values[normal] for way, values in self._arrays.items()}
+        aside = [normal[p] for p in stand_out(amounts, candidates)] if normal else []
+        return [place for place in normal if place not in aside], aside
 
-    def without(self, mistakes: Collection[str]) -> Self:
-        """Exclude videos that contain `mistakes` from the reference set, and set the limits again.
+    @cached_property
+    def _arrays(self) -> dict[str, Any]:
+        return {way: np.asarray(values) for way, values in self.amounts.items()}
 
-        The usual steps, orders and durations still come from all videos: a few mistakes change them
-        little, but one unusual video can set the limit.
-        """
-        kept = [place for place, name in enumerate(self.videos) if name not in mistakes]
-        if len(kept) in (0, len(self.videos)):
-            return self
-        amounts = {
-            way: tuple(values[place] for place in kept) for way, values in self.amounts.items()
-        }
-        altered = {kind: changed.among(kept) for kind, changed in self.altered.items()}
-        limits = set_limits(amounts, altered, self.false_alarms)
-        return replace(self, videos=tuple(self.videos[place] for place in kept), **limits)
+    @cached_property
+    def _normal_amounts(self) -> dict[str, Any]:
+        return {way: values[self._places[0]] for way, values in self._arrays.items()}
 
     @property
     def normal(self) -> int:
-        """Number of reference videos."""
-        return len(self.amounts["length"]) if self.amounts else self.usual.graph.videos
+        """Number of videos that set the limits."""
+        return len(self._places[0]) if self.amounts else self.usual.videos
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Names of reference videos that stand out, so that they set no limits."""
+        return tuple(self.videos[place] for place in self._places[1] if self.videos)
+
+    @cached_property
+    def scales(self) -> dict[str, Scale]:
+        """Usual amount of each measure."""
+        if not self.amounts:
+            return {way: Scale(0.0, prior, 0) for way, prior in MEASURES.items()}
+        return learn_scales(self._normal_amounts)
+
+    @cached_property
+    def limit(self) -> float:
+        """Total that raises an alarm."""
+        totals = held_out_totals(self._normal_amounts) if self.amounts else np.zeros(0)
+        return find_limit(totals, self.promised)
+
+    @property
+    def alarmed(self) -> float:
+        """Share of the videos that set the limit that exceed it, each compared with the others."""
+        totals = held_out_totals(self._normal_amounts) if self.amounts else np.zeros(0)
+        return float(np.mean(totals > self.limit)) if len(totals) else 0.0
+
+    @property
+    def promised(self) -> float:
+        """False-alarm rate of the limit; see `promised_rate`."""
+        return promised_rate(len(self._places[0]), self.false_alarms)
+
+    def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
+        """Return the contribution of each measure to the total, and the score of a video.
+
+        The score is from 0 to 1 within the limit and from 1 to 2 beyond it.
+        """
+        parts = {way: float(part) for way, part in contributions(new, self.scales).items()}
+        total = sum(parts.values())
+        return parts, (1 + total / (1 + abs(total))) / 2 + (total > self.limit)
+
+    def alarm_limit(self, step: int, alarm_at: float | None = None) -> float:
+        """Probability of being missing at which a step raises an alarm by itself.
+
+        An invariant step does so if the probability that it was done is below the false-alarm rate,
+        divided among these steps.
+        """
+        least = self.severity.alarm_limit(step, alarm_at)
+        if step in self.invariant and step not in self.severity.optional:
+            least = min(least, 1 - self.false_alarms / len(self.invariant))
+        return least
+
+    def with_marks(self, mistakes: Collection[str], kept: Collection[str] = ()) -> Self:
+        """Exclude videos that contain `mistakes`; never set aside those that are `kept`.
+
+        The usual steps, orders and durations still come from all videos: a few mistakes change them
+        little.
+        """
+        return replace(self, mistakes=frozenset(mistakes), kept=frozenset(kept))
+
+    # ------------------------------------------------------------------ what a check finds
+
+    @cached_property
+    def _hits(self) -> dict[str, Any]:
+        """Whether each altered copy of a normal video raises an alarm, by kind, and its rows."""
+        places, found = set(self._places[0]), {}
+        limit = self.false_alarms / max(len(self.invariant), 1)
+        for kind, copies in self.altered.items():
+            rows = [row for row, place in enumerate(copies.of) if place in places]
+            beyond = copies.found(self._arrays, self._places[0], self.promised)
+            unseen = np.array(copies.least) < limit
+            own = np.array(
+                [1 - likely >= self.alarm_limit(step) if step >= 0 else False
+                 for step, likely in zip(copies.gone, copies.likely, strict=True)],
+                dtype=bool,
+            )  # fmt: skip
+            found[kind] = (beyond | unseen | own)[rows], np.array(copies.gone)[rows], rows
+        return found
+
+    @property
+    def detects(self) -> dict[str, float]:
+        """Detection rate of each kind of fault; of a missing step, that of the critical ones."""
+        found = {kind: float(np.mean(hits)) for kind, (hits, *_) in self._hits.items() if len(hits)}
+        critical = [share for step, share in self.detects_step.items() if step in self._critical]
+        if critical:
+            found[KINDS_OF_FAULTS["step"]] = min(critical)
+        return found
+
+    @property
+    def _critical(self) -> frozenset[int]:
+        return self.severity.critical
+
+    @property
+    def detects_step(self) -> dict[int, float]:
+        """How often each step would be found to be missing."""
+        if KINDS_OF_FAULTS["step"] not in self._hits:
+            return {}
+        hits, gone, _ = self._hits[KINDS_OF_FAULTS["step"]]
+        return {
+            int(step): float(np.mean(hits[gone == step])) for step in np.unique(gone[gone >= 0])
+        }
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """90 % Wilson interval of each rate in `detects`; every reference video counts once."""
+        videos = {
+            kind: len({self.altered[kind].of[row] for row in rows})
+            for kind, (_, _, rows) in self._hits.items()
+        }
+        return {kind: _wilson(share, videos[kind]) for kind, share in self.detects.items()}
+
+    def conclusive(self, least: float, fault: str = "step") -> bool:
+        """Whether a check finds at least this share of a kind of fault."""
+        return least <= 0 or self.detects.get(KINDS_OF_FAULTS[fault], -1.0) >= least
+
+    def remedy(self, least: float, names: Collection[str] = (), fault: str = "step") -> str:
+        """What would make a check conclusive."""
+        shares = sorted((share, step) for step, share in self.detects_step.items())
+        hidden = [(share, step) for share, step in shares if share < least]
+        if self._critical:
+            hidden = [one for one in hidden if one[1] in self._critical]
+        words = []
+        if fault == "step" and hidden:
+            named = ", ".join(f"{name_of(s, list(names))} ({r:.0%})" for r, s in hidden[:3])
+            words.append(f"hardest to find: {named}; label three or more videos that show them")
+        else:
+            words.append("label three or more videos")
+        if len(self._places[0]) < self.needed:
+            words.append(f"learn from {self.needed} normal videos")
+        others = self.detects
+        if fault == "step" and others.get(KINDS_OF_FAULTS["half"], 0.0) >= least:
+            half = others[KINDS_OF_FAULTS["half"]]
+            words.append(f"use --for half if missing halves are enough ({half:.0%} found)")
+        return "; or ".join(words)
+
+    @property
+    def needed(self) -> int:
+        """Least number of videos for the requested false-alarm rate."""
+        return math.ceil(1 / self.false_alarms) - 1
+
+    # ------------------------------------------------------------------ sentences
 
     @property
     def mixed(self) -> str:
@@ -111,159 +250,138 @@ class Expectations:
 
     @property
     def most_unusual(self) -> list[str]:
-        """Names of the reference videos, most unusual first."""
-        parts = contributions(self.amounts, self.scales) if self.videos else {}
-        totals = sum(parts.values()) if parts else []
-        return [self.videos[place] for place in np.argsort(-np.asarray(totals), kind="stable")]
+        """Names of the reference videos without a marked mistake, most unusual first."""
+        if not self.videos or not self.amounts:
+            return []
+        totals: Any = sum(contributions(self._arrays, self.scales).values())
+        named = [self.videos[place] for place in np.argsort(-totals, kind="stable")]
+        return [name for name in named if name not in self.mistakes]
 
     @property
     def forecast(self) -> str:
-        """Expected detection rate of a check, in one or two sentences."""
+        """Expected detection rate of a check, and the false-alarm rate that can be stated."""
         if not self.detects:
             return "The detection rate of a check is not known: it needs two videos or more."
-        rate = f"Expected detection rate with {counted(self.normal)}: {self._found}."
-        if self.promised <= self.false_alarms:
-            return rate
-        enough = math.ceil(1 / self.false_alarms) - 1  # least n with 1 / (n + 1) <= false_alarms
-        return (
-            f"{rate} False alarms: up to {100 * self.promised:.0f} % of normal videos; "
-            f"{enough} videos are needed for {100 * self.false_alarms:.0f} %."
-        )
-
-    @property
-    def ranges(self) -> dict[str, tuple[float, float]]:
-        """90 % Wilson interval of each rate in `detects`; every training video counts once."""
-        changed = {kind: len(set(altered.of)) for kind, altered in self.altered.items()}
-        return {
-            kind: _wilson(share, changed.get(kind) or self.normal)
-            for kind, share in self.detects.items()
-        }
-
-    @property
-    def advice(self) -> str:
-        """Which videos to inspect for mistakes, and the detection rate without the first one."""
-        if len(self.videos) < 3:
-            return ""
-        first, *others = self.most_unusual[:3]
-        less = self.without([first])._found
-        return (
-            f"{first} differs most from the others, then {' and '.join(others)}. "
-            "Exclude a recording that contains a mistake from the reference set; "
-            f"without {first}: {less}."
-        )
-
-    @property
-    def _found(self) -> str:
         between = self.ranges
-        return ", ".join(
+        rates = ", ".join(
             f"{kind} {100 * share:.0f} % "
             f"(90 % interval {100 * between[kind][0]:.0f}–{100 * between[kind][1]:.0f} %)"
             for kind, share in self.detects.items()
         )
+        text = f"Expected detection rate with {counted(self.normal)}: {rates}."
+        text += f" {self.aside}" if self.aside else ""
+        if self.promised > self.false_alarms:
+            text += (
+                f" False alarms: up to {100 * self.promised:.0f} % of normal videos; "
+                f"{self.needed} videos are needed for {100 * self.false_alarms:.0f} %."
+            )
+        return text
+
+    @property
+    def aside(self) -> str:
+        """Which reference videos are set aside, and how to change that; else empty."""
+        if not self.set_aside:
+            return ""
+        many = len(self.set_aside) > 1
+        return (
+            f"Set aside as unlike the others: {', '.join(self.set_aside)}. Look at "
+            f"{'them' if many else 'it'}, then mark {'each' if many else 'it'} with "
+            "stepcut teach --mistakes or --normal."
+        )
+
+    @property
+    def advice(self) -> str:
+        """Which videos to inspect for mistakes."""
+        if len(self.most_unusual) < 3:
+            return ""
+        first, *others = self.most_unusual[:3]
+        return (
+            f"{first} differs most from the others, then {' and '.join(others)}. "
+            "Exclude a recording that contains a mistake from the reference set."
+        )
+
+    # ------------------------------------------------------------------ the file
 
     def to_json(self) -> Any:
-        """Return a JSON-able object."""
-        usual = self.usual
-        saved = _Saved(
-            graph=usual.graph.to_json(),
-            paces=[(step, *pace) for step, pace in sorted(usual.paces.items())],
-            length=usual.length,
-            never=usual.never,
-            times=sorted(usual.times.items()),
-            new=None if math.isinf(usual.new) else usual.new,
-            stretch=usual.stretch,
-            exchangeable=[(*pair, share) for pair, share in sorted(usual.exchangeable.items())],
-            presence=usual.presence,
-            outlines=[one.to_json() for one in usual.slices],
-            scales=self.scales,
-            amounts=self.amounts,
-            limit=self.limit,
-            false_alarms=self.false_alarms,
-            promised=self.promised,
-            alarmed=self.alarmed,
-            task=self.task.to_json() if len(self.task.centres) else None,
-            detects=self.detects,
-            videos=self.videos,
-            groups=self.groups,
-            planted={kind: {"of": one.of, **one.amounts} for kind, one in self.altered.items()},
-            forecast=self.forecast,
-        )
-        return msgspec.to_builtins(saved)
+        """Return a JSON-able object; severity and marks are saved elsewhere."""
+        values = {name: getattr(self, name) for name in SAVED}
+        saved = msgspec.to_builtins(values, enc_hook=_encode, str_keys=True)
+        return {"graph": self.graph.to_json(), **saved}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`; files of version 0.2.0 have no limits."""
+        """Read the result of `to_json`, or that of an older version."""
         try:
-            if "clarity" in record:
-                nothing: dict[str, Any] = {"amounts": {}, "planted": {}, "detects": {}}
-                record = {**record, **nothing, "videos": [], "presence": {}}
-            saved = msgspec.convert(record, _Saved)
-            usual = Usual(
-                graph=ProcedureGraph.from_json(saved.graph),
-                paces={step: Scale(mean, spread, n) for step, mean, spread, n in saved.paces},
-                length=saved.length,
-                never=saved.never,
-                times=dict(saved.times),
-                new=math.inf if saved.new is None else saved.new,
-                stretch=saved.stretch,
-                exchangeable={(a, b): share for a, b, share in saved.exchangeable},
-                slices=tuple(map(Slices.from_json, saved.outlines)),
-                presence=saved.presence,
-            )
-            task = TaskModel.from_json(saved.task)
-            _check_amounts(saved.amounts, len(saved.videos))
-            drawn = [rows for rows in (task.centres, *(o.rows for o in usual.slices)) if len(rows)]
-            if len({rows.shape[1] for rows in drawn}) > 1:
-                raise ValueError("task and slices have rows of different lengths")
-            if not usual.paces.keys() <= set(usual.graph.steps):
-                raise ValueError("paces has a step that is not in the graph")
-            videos = len(saved.amounts.get("length", ()))
-            return cls(
-                usual,
-                {way: saved.scales[way] for way in PRIOR_SPREADS},
-                saved.amounts,
-                saved.limit,
-                saved.false_alarms,
-                saved.promised,
-                saved.alarmed,
-                task,
-                saved.detects,
-                videos=saved.videos,
-                groups=saved.groups,
-                altered={kind: _read_altered(one, videos) for kind, one in saved.planted.items()},
-            )
-        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            if "usual" not in record:
+                record = _converted(record)
+            graph = ProcedureGraph.from_json(record["graph"])
+            saved = msgspec.convert(dict(record), _Saved, dec_hook=_decode, str_keys=True)
+            made = cls(graph=graph, **{name: getattr(saved, name) for name in SAVED})
+            made._check()
+            return made
+        except (
+            AttributeError,
+            KeyError,
+            IndexError,
+            OverflowError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise ProcedureError(
                 f"check.json is damaged or older than version 0.3.0 "
-                f"({type(error).__name__}: {error}). Learn the procedure again."
+                f"({type(error).__name__}: {error}). Learn the procedure again: stepcut teach."
             ) from error
 
+    def _check(self) -> None:
+        """Refuse parts of different sizes."""
+        number = len(self.amounts.get("length", ()))
+        for amounts, count in [
+            (self.amounts, number),
+            *((copies.amounts, len(copies.of)) for copies in self.altered.values()),
+        ]:
+            if amounts and (
+                amounts.keys() != MEASURES.keys() or {*map(len, amounts.values())} != {count}
+            ):
+                raise ValueError("amounts needs one number for each measure and video")
+        for copies in self.altered.values():
+            columns = (copies.of, copies.least, copies.gone, copies.likely)
+            if len({*map(len, columns)}) > 1 or any(place >= number for place in copies.of):
+                raise ValueError("altered needs one number for each altered video")
+        if self.videos and number and len(self.videos) != number:
+            raise ValueError("videos needs one name for each of its amounts")
+        usual = self.usual
+        if not usual.occurs.keys() == usual.repeats.keys() >= {*usual.paces, *usual.times}:
+            raise ValueError("paces has a step that no video shows")
+        for one in usual.slices:
+            one.check()
+        drawn = [one.rows for one in usual.slices] + ([self.task.centres] if self.task else [])
+        if len({rows.shape[1] for rows in drawn if len(rows)}) > 1:
+            raise ValueError("task and slices have rows of different lengths")
 
-class _Saved(msgspec.Struct):
-    """The JSON form of the expectations."""
 
-    graph: dict[str, Any]
-    paces: list[tuple[int, Amount, Spread, Count]]
-    length: Scale
-    never: dict[str, float]
-    times: list[tuple[int, float]]
-    new: float | None
-    stretch: Scale
-    exchangeable: list[tuple[int, int, float]]
-    presence: Presence
-    outlines: list[dict[str, Any]]
-    scales: dict[str, Scale]
-    amounts: dict[str, tuple[Amount, ...]]
-    limit: float
-    false_alarms: float
-    promised: float
-    alarmed: float
-    task: dict[str, Any] | None
-    detects: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]]
-    videos: tuple[str, ...]
-    planted: dict[str, dict[str, tuple[Amount, ...]]]
-    groups: tuple[tuple[str, ...], ...] = ()
-    forecast: str = ""
+SAVED = tuple(
+    one.name
+    for one in fields(Expectations)
+    if one.name not in ("graph", "severity", "mistakes", "kept")
+)
+_hints = get_type_hints(Expectations, include_extras=True)
+_Saved = msgspec.defstruct("_Saved", [(name, _hints[name]) for name in SAVED])
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        if (value == np.round(value)).all():
+            return value.astype(np.int64).tolist()
+        return (
+            [[float(f"{x:.6g}") for x in row] for row in value]
+            if value.ndim == 2
+            else value.tolist()
+        )
+    raise NotImplementedError
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    return np.array(value, dtype=np.float64 if "float" in str(kind) else np.int64)
 
 
 def _wilson(share: float, videos: int) -> tuple[float, float]:
@@ -276,20 +394,51 @@ def _wilson(share: float, videos: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + z2)), min(1.0, (middle + half) / (1 + z2))
 
 
-def _check_amounts(amounts: Mapping[str, Sequence[float]], videos: int) -> None:
-    """Refuse amounts without one number for each measure and video; 0 is any number of videos."""
-    counts = {len(values) for values in amounts.values()}
-    if amounts and (amounts.keys() != PRIOR_SPREADS.keys() or len(counts | {0}) != 2):
-        raise ValueError("amounts needs one number for each measure and video")
-    if videos and counts != {videos}:
-        raise ValueError("videos needs one name for each of its amounts")
+def _converted(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The file of version 0.3.0 in today's form: its measures are five of the eight there."""
+    graph = ProcedureGraph.from_json(record["graph"])
 
+    def five(amounts: Mapping[str, Any]) -> dict[str, Any]:
+        if not amounts:
+            return {}
+        kept = {way: amounts[way] for way in MEASURES}
+        pairs = zip(amounts["missed"], amounts["misordered"], strict=True)
+        missed = [missing + swapped for missing, swapped in pairs]
+        return kept | {"length": [-one for one in amounts["length"]], "missed": missed}
 
-def _read_altered(record: Mapping[str, tuple[float, ...]], learned: int) -> Altered:
-    of = tuple(map(int, record["of"]))
-    amounts = {way: values for way, values in record.items() if way != "of"}
-    if of:
-        _check_amounts(amounts, len(of))
-    if of and not (amounts and 0 <= min(of) <= max(of) < learned):
-        raise ValueError("planted needs one number for each altered video")
-    return Altered(of, amounts or dict.fromkeys(PRIOR_SPREADS, ()))
+    copies = {
+        kind: {
+            "of": [int(place) for place in one["of"]],
+            "amounts": five(one),
+            "least": [1.0] * len(one["of"]),
+            "gone": [-1] * len(one["of"]),
+            "likely": [1.0] * len(one["of"]),
+        }
+        for kind, one in record.get("planted", {}).items()
+        if one["of"]
+    }
+    usual = {
+        "videos": graph.videos,
+        "occurs": graph.occurs,
+        "repeats": graph.times,
+        "paces": {step: pace for step, *pace in record["paces"]},
+        "length": record["length"],
+        "never": {"fewer": 1.0, **record["never"]},
+        "times": dict(record["times"]),
+        "orders": [(a, b, count) for (a, b), count in sorted(graph.first.items())],
+        "new": record["new"],
+        "stretch": record["stretch"],
+        "slices": [[one["rows"], one["steps"]] for one in record.get("outlines", [])],
+        "presence": record.get("presence", msgspec.to_builtins(Presence())),
+    }
+    return {
+        "graph": record["graph"],
+        "usual": msgspec.to_builtins(usual, str_keys=True),
+        "false_alarms": record["false_alarms"],
+        "amounts": five(record.get("amounts", {})),
+        "invariant": [s for s, videos in graph.occurs.items() if videos == graph.videos],
+        "altered": copies,
+        "task": record["task"],
+        "videos": record.get("videos", []) if record.get("amounts") else [],
+        "groups": record.get("groups", []),
+    }

@@ -27,14 +27,14 @@ class Observed:
     occurrences: list[Occurrence]
     seconds: float
     rate: float
+    labels: NDArray[np.int64]
+    """The step of each row, (T,)."""
     novelty: Floats | None = None
     """Smoothed novelty, (T,)."""
     evidence: Floats = field(default_factory=lambda: np.zeros(0))
     """Evidence for each step, (K,); see `presence`."""
     embedding: Floats | None = None
     """Embedded rows, (T, p)."""
-    prototypes: dict[int, Floats] | None = None
-    """Mean embedding (p,) of each shown step."""
     slices: Slices | None = None
     """The video in slices of equal length."""
 
@@ -75,24 +75,21 @@ def observe(
     Without probabilities the labels count as certain.
     """
     numbers = np.asarray(labels, dtype=np.int64)
-    prototypes = confidence = slices = None
+    confidence = slices = None
     if probabilities is not None and len(probabilities):
         confidence = np.asarray(probabilities)[np.arange(len(numbers)), np.maximum(numbers, 0)]
     evidence = evidence_of(numbers, rate, probabilities)
     if embedding is not None and len(embedding):
         embedding = np.asarray(embedding, dtype=np.float64)
-        prototypes = {
-            int(k): embedding[numbers == k].mean(axis=0) for k in np.unique(numbers[numbers >= 0])
-        }
         slices = slice_video(embedding, numbers)
     return Observed(
         find_occurrences(numbers, rate, confidence),
         len(numbers) / rate,
         rate,
+        numbers,
         None if novelty is None else smooth(np.asarray(novelty), rate),
         evidence,
-        embedding if prototypes is not None else None,
-        prototypes,
+        None if slices is None else embedding,
         slices,
     )
 

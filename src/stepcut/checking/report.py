@@ -6,8 +6,9 @@ from html import escape
 from typing import Any
 
 from stepcut.checking.evidence import KINDS
+from stepcut.checking.expectations import KINDS_OF_FAULTS
 from stepcut.checking.presence import word_for
-from stepcut.checking.severity import NEVER
+from stepcut.checking.severity import MIN_DETECTION, NEVER
 from stepcut.order.orders import counted
 from stepcut.tables import data_frame
 from stepcut.timeline import clock
@@ -36,18 +37,7 @@ class Finding:
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the finding as JSON values.
-
-        Returns
-        -------
-        dict
-            All fields.
-
-        Examples
-        --------
-        >>> proc.check(new).findings[0].to_json()["name"]
-        'spread butter'
-        """
+        """Return all fields as JSON values."""
         return {
             name: round(value, 3) if isinstance(value, float) else value
             for name, value in asdict(self).items()
@@ -75,10 +65,7 @@ class StepSeen:
     times: tuple[tuple[float, float], ...]
     """Segments of the step, (start, end) in seconds."""
     share_of_videos: float
-    """Share of the training videos that show the step, 0 to 1.
-
-    Without labels, each training video is segmented as if it were new.
-    """
+    """Share of the training videos that show the step, 0 to 1."""
     alarm_at: float = NEVER
     """Probability of being missing at which the step raises an alarm by itself; above 1, never."""
 
@@ -88,18 +75,7 @@ class StepSeen:
         return word_for(self.probability)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step as JSON values.
-
-        Returns
-        -------
-        dict
-            All fields, and `seen`.
-
-        Examples
-        --------
-        >>> proc.check(new).steps[0].to_json()["seen"]
-        'not seen'
-        """
+        """Return the step as JSON values, with `seen`."""
         return {
             "step": self.step,
             "name": self.name,
@@ -122,7 +98,7 @@ class StepSeen:
 
 @dataclass(frozen=True)
 class Report:
-    """Result of checking one video; `ok` is true if no deviation was found.
+    """Result of checking one video; `ok` is true only for the verdict `fine`.
 
     Examples
     --------
@@ -146,36 +122,38 @@ class Report:
     false_alarms: float
     """Share of normal videos that may raise an alarm, as set when the procedure was learned."""
     promised: float = 0.0
-    """False-alarm rate of the limit. It exceeds `false_alarms` if there are too few training
-    videos."""
+    """False-alarm rate of the limit; above `false_alarms` with too few videos."""
     learned: int = 0
-    """Number of training videos in the reference set."""
+    """Number of videos that set the limits."""
     alarms: tuple[str, ...] = ()
-    """Steps that raise an alarm by themselves: critical steps, or steps beyond `alarm_at`."""
+    """Steps that raise an alarm by themselves: invariant or critical, or beyond `alarm_at`."""
     detection: Mapping[str, float] = field(default_factory=dict)
-    """Expected detection rate of `missing step`, `missing half` and `exchanged steps`."""
-    min_detection: float | None = None
-    """Below this detection rate of a missing step, a video without deviations is inconclusive."""
+    """Expected detection rate of each kind of fault, such as `missing step`."""
+    invariant: tuple[str, ...] = ()
+    """Steps that every reference video shows."""
+    must_find: str = "step"
+    """The fault whose detection rate decides whether a video can be fine."""
+    min_detection: float = MIN_DETECTION
+    """Below this detection rate, a video without deviations is inconclusive; 0 switches it off."""
+    remedy: str = ""
+    """What would make the check conclusive."""
+    aside: str = ""
+    """Which reference videos set no limits, and how to change that."""
 
     @property
     def ok(self) -> bool:
-        """Whether no deviation was found."""
-        return self.score <= 1 and not self.other_task and not self.alarms
+        """Whether the video is fine: no deviation was found, and the check would have found one."""
+        return self.verdict == "fine"
+
+    @property
+    def deviates(self) -> bool:
+        """Whether a deviation was found."""
+        return self.score > 1 or self.other_task or bool(self.alarms)
 
     @property
     def inconclusive(self) -> bool:
-        """Whether no deviation was found, but the detection rate is below `min_detection`."""
-        least = self.min_detection
-        return self.ok and least is not None and self.detection.get("missing step", 0.0) < least
-
-    @property
-    def power(self) -> str:
-        """The detection rate in one sentence."""
-        if "missing step" not in self.detection:
-            return "The detection rate is unknown: the procedure was learned from too few videos."
-        step, half = self.detection["missing step"], self.detection.get("missing half")
-        more = "" if half is None else f", half a missing video in {100 * half:.0f} %"
-        return f"A missing step would be found in {100 * step:.0f} % of cases{more}."
+        """Whether no deviation was found, but the check is blind or did not see a step."""
+        return self.verdict == "inconclusive"
 
     @property
     def other_task(self) -> bool:
@@ -187,12 +165,38 @@ class Report:
         """`fine`, `inconclusive`, `deviations` or `another task`."""
         if self.other_task:
             return "another task"
-        return "deviations" if not self.ok else "inconclusive" if self.inconclusive else "fine"
+        if self.deviates:
+            return "deviations"
+        return "inconclusive" if self._blind or self._lacking else "fine"
 
     @property
     def exit_code(self) -> int:
         """Exit code of `stepcut check`, from `EXIT_CODES`."""
         return EXIT_CODES[self.verdict]
+
+    @property
+    def _blind(self) -> bool:
+        rate = self.detection.get(KINDS_OF_FAULTS[self.must_find], -1.0)
+        return self.min_detection > 0 and rate < self.min_detection
+
+    @property
+    def _lacking(self) -> list[str]:
+        """Steps of every reference video that were not seen, too few to raise an alarm."""
+        return [
+            one.name
+            for one in self.steps
+            if one.name in self.invariant and one.seen == "not seen" and one.alarm_at <= 1
+        ]
+
+    @property
+    def power(self) -> str:
+        """The detection rates in one sentence."""
+        step, *others = KINDS_OF_FAULTS.values()
+        if step not in self.detection:
+            return "The detection rate is unknown: the procedure was learned from too few videos."
+        rates = [f"{kind} {self.detection[kind]:.0%}" for kind in others if kind in self.detection]
+        more = f" ({', '.join(rates)})" if rates else ""
+        return f"A missing step would be found in {self.detection[step]:.0%} of cases{more}."
 
     @property
     def missed(self) -> list[Finding]:
@@ -211,8 +215,7 @@ class Report:
 
     @property
     def unusual(self) -> list[Finding]:
-        """Steps of unusual duration; findings without a step concern the whole video or a part of
-        it."""
+        """Steps, parts or a whole video of unusual duration or appearance."""
         return self._of("unusual")
 
     @property
@@ -228,44 +231,42 @@ class Report:
     @property
     def outcome(self) -> str:
         """What to say of a video without deviations."""
-        found = "inconclusive, no deviation found" if self.inconclusive else "no deviation found"
-        return f"{found}; not seen: {', '.join(self.unseen)}" if self.unseen else found
+        unseen = f"; not seen: {', '.join(self.unseen)}" if self.unseen else ""
+        if lacking := self._lacking:
+            return f"inconclusive, {', '.join(lacking)} not seen, which every reference video shows"
+        if self._blind:
+            rate = self.detection.get(KINDS_OF_FAULTS[self.must_find], 0.0)
+            return (
+                f"inconclusive, only {rate:.0%} of such faults ({KINDS_OF_FAULTS[self.must_find]}) "
+                f"would be found, {self.min_detection:.0%} are needed{unseen}"
+            )
+        return f"no deviation found{unseen}"
 
     @property
     def summary(self) -> str:
-        """One sentence."""
+        """One or two sentences."""
         name = self.video or "this video"
         if self.other_task:
             return f"{name}: this is not the task that was learned."
-        if self.ok:
-            return f"{name}: {self.outcome}. {self.power}"
+        if not self.deviates:
+            remedy = f" To make it conclusive: {self.remedy}." if self._blind else ""
+            return f"{name}: {self.outcome}. {self.power}{remedy}"
         counts = [f"{len(self._of(kind))} {kind}" for kind in KINDS if self._of(kind)]
         return f"{name}: {', '.join(counts)}."
 
     @property
     def note(self) -> str:
-        """A warning if there are too few training videos for the requested false-alarm rate, else
-        empty."""
+        """Warnings: too few videos for the requested false-alarm rate, videos that are set aside."""
         if round(self.promised, 2) <= self.false_alarms:
-            return ""
+            return self.aside
         return (
             f"With {counted(self.learned)} the rate of false alarms cannot be set below "
             f"{self.promised:.0%} ({self.false_alarms:.0%} was requested); learn from more videos."
+            f"{' ' * bool(self.aside)}{self.aside}"
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON values, as `stepcut check --json` prints it.
-
-        Returns
-        -------
-        dict
-            Verdict, score, findings and steps.
-
-        Examples
-        --------
-        >>> proc.check(new).to_json()["verdict"]
-        'deviations'
-        """
+        """Return the report as JSON values, as `stepcut check --json` prints it."""
         return {
             "video": self.video,
             "seconds": round(self.seconds, 3),
@@ -279,55 +280,26 @@ class Report:
             "promised": round(self.promised, 4),
             "note": self.note,
             "detection": {kind: round(share, 4) for kind, share in self.detection.items()},
+            "min_detection": self.min_detection,
+            "conclusive": not (self._blind or self._lacking),
+            "remedy": self.remedy if self._blind else "",
             "power": self.power,
             "steps": [step.to_json() for step in self.steps],
             **{kind: [finding.to_json() for finding in self._of(kind)] for kind in KINDS},
         }
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with one row per step, least likely first.
-
-        Returns
-        -------
-        DataFrame
-            Probability, number of segments, seconds and findings of each step.
-
-        Raises
-        ------
-        ExtraNeeded
-            pandas is not installed.
-
-        Examples
-        --------
-        >>> proc.check(new).to_pandas()["seen"].tolist()
-        ['not seen', 'seen', 'seen']
-        """
+        """Return a pandas DataFrame with one row per step, least likely first."""
         columns = (
-            "video",
-            "step",
-            "probability",
-            "seen",
-            "times",
-            "seconds",
-            "share_of_videos",
+            "video", "step", "probability", "seen", "times", "seconds", "share_of_videos",
             "findings",
-        )
+        )  # fmt: skip
         rows = []
         for one in self.steps:
             kinds = ", ".join(finding.kind for finding in self.findings if finding.step == one.step)
             seconds = sum(end - start for start, end in one.times)
-            rows.append(
-                (
-                    self.video,
-                    one.name,
-                    one.probability,
-                    one.seen,
-                    len(one.times),
-                    seconds,
-                    one.share_of_videos,
-                    kinds,
-                )
-            )
+            seen = one.name, one.probability, one.seen, len(one.times), seconds
+            rows.append((self.video, *seen, one.share_of_videos, kinds))
         return data_frame(columns, rows)
 
     def __repr__(self) -> str:
@@ -335,7 +307,7 @@ class Report:
 
     def __str__(self) -> str:
         parts = [*self.findings, *self.steps]
-        parts += [] if self.ok else [self.power]  # the summary of a good video contains it
+        parts += [self.power] if self.deviates else []  # the summary of other videos has it
         parts += [f"({self.note})"] if self.note else []
         return "\n".join([self.summary, *(f"  {part}" for part in parts)])
 
@@ -348,9 +320,9 @@ class Report:
         head = "<tr><th>time</th><th>what</th><th>why</th><th>confidence</th></tr>"
         table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
         steps = "".join(f"<li>{step._repr_html_()}</li>" for step in self.steps)
-        notes = [text for text in ("" if self.ok else self.power, self.note) if text]
+        notes = [text for text in (self.power if self.deviates else "", self.note) if text]
         note = "".join(f"<p>{text}</p>" for text in notes)
-        mark = "✓" if self.ok else "✗"
+        mark = "✓" if self.ok else "✗" if self.deviates else "?"
         return f"<p><b>{mark}</b> {escape(self.summary)}</p>{table}<ul>{steps}</ul>{note}"
 
     def _of(self, kind: str) -> list[Finding]:
@@ -373,7 +345,7 @@ def is_accepted(accepted: Collection[Accepted], kind: str, step: int | None, vid
 
 
 def without_accepted(report: Report, accepted: Collection[Accepted]) -> Report:
-    """Return the report without accepted findings; it is fine if no other finding is left."""
+    """Return the report without accepted findings; if none is left, it does not deviate."""
     left = [
         finding
         for finding in report.findings
@@ -383,4 +355,10 @@ def without_accepted(report: Report, accepted: Collection[Accepted]) -> Report:
         return report
     alarms = tuple(name for name in report.alarms if any(each.name == name for each in left))
     score = report.score if left else min(report.score, 1.0)
-    return replace(report, findings=left, score=score, alarms=alarms)
+    invariant = tuple(
+        step.name
+        for step in report.steps
+        if step.name in report.invariant
+        and not is_accepted(accepted, "missed", step.step, report.video)
+    )
+    return replace(report, findings=left, score=score, alarms=alarms, invariant=invariant)

@@ -68,13 +68,17 @@ class Severity:
 
 KINDS = ("optional", "critical", "free")
 NEVER = 2.0
+MIN_DETECTION = 0.5
+"""Least detection rate for the verdict `fine`."""
 
 
-def check_share(setting: str, share: Any) -> None:
-    """Refuse values that are not a share above 0, up to 1."""
-    if share is not None and (not isinstance(share, int | float) or not 0 < share <= 1):
+def check_share(setting: str, share: Any, least: float | None = None) -> None:
+    """Refuse values that are not a share from `least`, or above 0, up to 1."""
+    number = isinstance(share, int | float)
+    if share is not None and not (number and (0 < share <= 1 or share == least)):
+        above = "above 0," if least is None else f"from {least:g}"
         raise OptionError(
-            f"{setting}={share!r}; give a share above 0, up to 1, such as 0.9.",
+            f"{setting}={share!r}; give a share {above} up to 1, such as 0.9.",
             setting=setting,
             value=share,
         )

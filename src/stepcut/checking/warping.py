@@ -11,8 +11,8 @@ ways. Omitted, added or reordered parts show here even if the segmentation misse
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,22 +50,13 @@ class Slices(NamedTuple):
         """Return the same video in another embedding (T, p)."""
         return Slices(_slices(embedding), self.steps)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able object."""
-        return {"rows": self.rows.astype(int).tolist(), "steps": self.steps.tolist()}
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`."""
-        rows, steps = (
-            np.array(record["rows"], dtype=np.float32),
-            np.array(record["steps"], dtype=np.int64),
-        )
+    def check(self) -> None:
+        """Refuse slices of a damaged file."""
+        rows, steps = self.rows, self.steps
         if rows.ndim != 2 or steps.shape != rows.shape[:1] or not (np.abs(rows) <= FINE).all():
             raise ValueError("slices need one row of thousandths for each of their steps")
         if not len(steps) or not -1 <= steps.min() <= steps.max() < HIGHEST:
             raise ValueError("slices have no steps, or invalid step numbers")
-        return cls(rows, steps)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Slices) and all(map(np.array_equal, self, other))

@@ -19,11 +19,11 @@ WORSE = (0, 4, 1, 3, 2)
 
 
 def chosen_limits(args: argparse.Namespace) -> dict[str, Any]:
-    """Return --alarm-at and --min-detection; refuse a wrong value before any video is read."""
-    limits = {name: getattr(args, name) for name in ("alarm_at", "min_detection")}
-    for name, share in limits.items():
-        check_share(f"--{name.replace('_', '-')}", share)
-    return limits
+    """Return --alarm-at, --min-detection and --for; refuse a wrong value before reading a video."""
+    check_share("--alarm-at", args.alarm_at)
+    check_share("--min-detection", args.min_detection, least=0.0)
+    found = {"alarm_at": args.alarm_at, "min_detection": args.min_detection}
+    return found | {"must_find": args.for_}
 
 
 def worst(codes: Iterable[int]) -> int:

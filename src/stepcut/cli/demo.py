@@ -83,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
         wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
         reasons = [finding.reason for finding in checks[-1].findings]
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        result = checks[-1].outcome if checks[-1].ok else f"alarm: {reasons[0]}{more}"
+        result = checks[-1].outcome if not checks[-1].deviates else f"alarm: {reasons[0]}{more}"
         print(f"   {' '.join(wrong) or 'no mistake':<38} → {result}")
-        alarm = alarm or (None if checks[-1].ok else made.videos[0])
+        alarm = alarm or (made.videos[0] if checks[-1].deviates else None)
 
     page = folder / "report.html"
     write_text(page, make_report(taught, truth, checks, title="Breakfast"))

@@ -73,9 +73,15 @@ def follow(
     guide = procedure.guide()
     if not is_live(source) and Path(source).suffix.lower() in FEATURE_SUFFIXES:
         rows = procedure.features(source).rows
-        return (guide.push(number / guide.rate, row) for number, row in enumerate(rows))
-    backbone = load_backbone(need_spec(procedure.spec), device)
-    return follow_pictures(guide, source, procedure.rate, backbone, realtime, **waits)
+        states: Iterator[State] = (
+            guide.push(number / guide.rate, row) for number, row in enumerate(rows)
+        )
+    else:
+        backbone = load_backbone(need_spec(procedure.spec), device)
+        states = follow_pictures(guide, source, procedure.rate, backbone, realtime, **waits)
+    yield from states
+    last = guide.end()
+    yield from [last] if last.alerts else []
 
 
 class Screen:

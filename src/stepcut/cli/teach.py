@@ -32,10 +32,12 @@ def run(args: argparse.Namespace) -> int:
         args.recipe,
         *label_options(args).values(),
     ]
-    if args.mistakes and any(one not in (None, False) for one in others):
+    marks = args.mistakes or args.normal
+    if marks and any(one not in (None, False) for one in others):
+        option = "mistakes" if args.mistakes else "normal"
         raise OptionError(
-            "--mistakes only marks videos. Use it alone, and teach in a second command.",
-            setting="mistakes",
+            f"--{option} only marks videos. Use it alone, and teach in a second command.",
+            setting=option,
         )
     if args.back:
         if args.labels or args.output or args.transcripts or args.recipe:
@@ -46,8 +48,9 @@ def run(args: argparse.Namespace) -> int:
         take_back(args.procedure)
         print(f"restored {args.procedure} as it was before the last teaching")
         return 0
-    if args.mistakes:
-        marked = load(args.procedure, trust=args.trust).mark_mistakes(*args.mistakes)
+    if marks:
+        marked = load(args.procedure, trust=args.trust).mark_mistakes(*(args.mistakes or ()))
+        marked.mark_mistakes(*(args.normal or ()), holds=False)
         marked.save(args.procedure)
         print(f"saved to {args.procedure}\n{describe_trust(marked)}\n{marked.expectations.advice}")
         return 0

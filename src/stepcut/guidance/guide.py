@@ -1,10 +1,12 @@
 """Guide: follow a person frame by frame: the current step, the steps done, and the next ones.
 
-The current step is the most probable one of the newest frame, given the past only. A step counts
-as done once it was current for a quarter of its usual duration. It may raise alarms after half of
-its usual duration, so that short errors of the segmentation raise none. Memory is bounded: it
-holds the current step, a time and a count per step, the window of the online method, and as many
-rows as a usual video has.
+The current step is the most probable one of the newest frame, given the past only; background is
+no step. A step counts as done once it was current for a quarter of its usual duration. The alarms
+are those of `check` that a part of a video can raise, with the same probabilities, limits and
+words: a step out of order, repeated, or too long; at the end, a step that was not seen. They wait
+for half of the usual duration of a step, so that short errors of the segmentation raise none.
+Memory is bounded: a few numbers per step, the window of the online method, and as many rows as a
+usual video has.
 """
 
 import math
@@ -16,15 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.checking.check import explain
+from stepcut.checking.evidence import Sign, duration, misordered, missed, repeated, unmet
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import observe
-from stepcut.checking.task import RARE
+from stepcut.checking.usual import swap_chances
 from stepcut.checks import check_number
 from stepcut.errors import FeatureError
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import Online
+from stepcut.order.learn import Occurrence
 from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
+from stepcut.timeline import BACKGROUND
 
 ENOUGH = 0.25
 """Share of its usual duration after which a step counts as done."""
@@ -34,8 +40,6 @@ OVERLOOKED = 0.05
 """Minimum readiness of a step: the probability of an error about what is done."""
 FIRM = 0.5
 """Share of its usual duration after which a step may raise an alarm."""
-ALARM = 0.1
-"""Share of normal videos that may raise a false alarm, divided among all kinds and steps."""
 MEMORY = 2**27
 """Bytes for the newest rows. If a usual video has more, an unknown task is not detected."""
 
@@ -51,7 +55,7 @@ class Alert:
     """
 
     kind: str
-    """misordered, extra, long, unknown, or source (the stream itself)."""
+    """misordered, extra, unusual, unknown or missed, as in a check; or source (the stream)."""
     reason: str
     step: int | None = None
     confidence: float = 1.0
@@ -79,6 +83,7 @@ class State:
 
     time: float
     step: int
+    """The current step; -1 for background."""
     name: str
     confidence: float
     done: tuple[int, ...]
@@ -145,27 +150,18 @@ class Guide:
         shape: Sequence[int] | None = None,
     ) -> None:
         self.start, self.rate, self.expectations = start, rate, expectations
-        self.graph = expectations.usual.graph.renamed(steps)
+        self.graph = expectations.graph.renamed(steps)
         self.steps, self.embed, self.shape = tuple(steps), embed, shape and tuple(shape)
         self.callback: Callable[[State], None] | None = None  # called with every state
-        paces = expectations.usual.paces.items()
-        usual = {step: math.exp(pace.middle) / self.graph.usual_times(step) for step, pace in paces}
-        typical = float(np.median(list(usual.values()))) if usual else 30.0
+        usual = expectations.usual
+        paces = {s: math.exp(p.middle) / usual.usual_times(s) for s, p in usual.paces.items()}
+        typical = float(np.median(list(paces.values()))) if paces else 30.0
         # Usual seconds per occurrence; the median for steps without training examples.
-        self.usual = np.array([usual.get(step, typical) for step in range(len(self.steps))])
+        self.usual = np.array([paces.get(step, typical) for step in range(len(self.steps))])
         self.reset()
 
     def reset(self) -> None:
-        """Start again from the beginning.
-
-        Examples
-        --------
-        >>> guide = proc.guide()
-        >>> state = guide.push(0.0, new[0])
-        >>> guide.reset()
-        >>> guide.done
-        []
-        """
+        """Start again from the beginning."""
         self.online = self.start()
         usual = math.exp(self.expectations.usual.length.middle)
         self.rows: deque[Array] = deque(maxlen=max(2, round(usual * self.rate)))
@@ -176,8 +172,16 @@ class Guide:
         self.done: list[int] = []
         self.spent = np.zeros(len(self.steps))
         """Seconds since each step last became the current one."""
+        self.began = np.zeros(len(self.steps))
+        """When each step last became the current one."""
+        self.seconds = np.zeros(len(self.steps))
+        """Seconds spent on each step in all."""
         self.counts = np.zeros(len(self.steps), dtype=np.int64)
-        self.now = -1
+        self.first: dict[int, Occurrence] = {}
+        """First firm occurrence of each step."""
+        self.shown = np.zeros(len(self.steps))
+        """Evidence for each step so far, as in a check."""
+        self.now = self.last = BACKGROUND
         self.reported: set[tuple[str, int | None]] = set()
 
     def push(
@@ -232,22 +236,42 @@ class Guide:
             probabilities = self.online.push(row)
         belief = self._belief(np.asarray(probabilities, dtype=np.float64))
         self.time = time
-        busy = 0.0 if self._is_idle(belief) else passed
-        fresh = [*alerts, *self._count_time(int(np.argmax(belief)), busy), *self._unknown(row)]
-        state = State(
-            time=time,
-            step=self.now,
-            name=self.graph.name(self.now),
-            confidence=float(belief[self.now]),
-            done=tuple(self.done),
-            next=tuple(self._upcoming()),
-            alerts=tuple(fresh),
-            skipped=skipped,
-            names=self.steps,
-        )
-        if self.callback is not None:
-            self.callback(state)
-        return state
+        idle = self._is_idle(belief)
+        step = BACKGROUND if idle else int(np.argmax(belief))
+        spent = min(passed, FILL / self.rate)  # a gap in the stream is not time spent
+        excess = belief - (belief.min() if len(belief) > 1 else 0.0)
+        self.shown += excess**2 * spent
+        fresh = [*alerts, *self._count_time(step, spent), *self._unknown(row)]
+        share = float(len(belief) * belief.min()) if idle else float(belief[step])
+        return self._state(share, tuple(fresh), skipped)
+
+    def end(self) -> State:
+        """Report what is still missing at the end of the video.
+
+        Returns
+        -------
+        State
+            The last state. Its alerts name the critical steps, and the steps that every reference
+            video does, that were not seen.
+
+        Examples
+        --------
+        >>> guide = proc.guide()
+        >>> state = guide.push(0.0, new[0])
+        >>> [alert.kind for alert in guide.end().alerts]
+        ['missed']
+        """
+        usual = self.expectations.usual
+        likely = usual.presence.probabilities(np.log1p(self.shown))
+        alerts = []
+        for step in range(len(self.steps)):
+            share = float(likely[step]) if step < len(likely) else float(step in self.done)
+            if step not in self.done and 1 - share >= self.expectations.alarm_limit(step):
+                known = step in usual.occurs
+                sign = missed(step, share, self.time, usual) if known else None
+                sign = sign or Sign("missed", share, 0.0, self.time, step, measure=share)
+                alerts += self._alarm(sign, always=True)
+        return self._state(1.0, tuple(alerts))
 
     def correct(self, step: int | str) -> None:
         """Set the current step and continue from there.
@@ -272,24 +296,33 @@ class Guide:
         'spread butter'
         """
         number = number_of(step, self.steps)
-        self.corrected = (self.corrected[0] if self.corrected else self.now, number)
-        self.now = number
-        self.spent[number] = 0.0
+        self.corrected = (self.corrected[0] if self.corrected else self.last, number)
+        self.now = self.last = number
+        self.spent[number], self.began[number] = 0.0, max(self.time, 0.0)
 
     def finish(self) -> None:
-        """Mark the current step as done.
+        """Mark the current step as done, or the last one during background."""
+        if self.last != BACKGROUND:
+            self._count_done(self.last)
+            self.spent[self.last] = max(self.spent[self.last], FIRM * self.usual[self.last])
 
-        Examples
-        --------
-        >>> guide = proc.guide()
-        >>> state = guide.push(0.0, new[0])
-        >>> guide.finish()
-        >>> guide.done
-        [0]
-        """
-        if self.now >= 0:
-            self._count_done(self.now)
-            self.spent[self.now] = max(self.spent[self.now], FIRM * self.usual[self.now])
+    def _state(self, share: float, alerts: tuple[Alert, ...], skipped: int = 0) -> State:
+        name = "background" if self.now == BACKGROUND else self.graph.name(self.now)
+        next_steps = tuple(self._upcoming())
+        made = State(
+            self.time,
+            self.now,
+            name,
+            share,
+            tuple(self.done),
+            next_steps,
+            alerts,
+            skipped,
+            self.steps,
+        )
+        if self.callback is not None:
+            self.callback(made)
+        return made
 
     def _belief(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """Normalise the step probabilities and apply a correction."""
@@ -319,103 +352,112 @@ class Guide:
 
     def _count_time(self, step: int, passed: float) -> list[Alert]:
         """Count the time of the current step; return new alerts."""
-        if step != self.now:
-            self.now = step
-            self.spent[step] = 0.0
+        self.now = step
+        if step == BACKGROUND:
+            return []
+        if step != self.last:
+            self.last, self.spent[step], self.began[step] = step, 0.0, self.time
         before = self.spent[step]
-        self.spent[step] += min(passed, FILL / self.rate)  # a gap in the stream is not time spent
+        self.spent[step] += passed
+        self.seconds[step] += passed
         if before < ENOUGH * self.usual[step] <= self.spent[step]:
             self._count_done(step)
-        firm = before < FIRM * self.usual[step] <= self.spent[step] and step in self.graph.steps
-        alerts = [*self._out_of_order(step), *self._again(step)] if firm else []
-        pace = self.expectations.usual.paces.get(step)
-        chance = 1.0 if pace is None else 1 - pace.less(self.spent[step])
-        name, spent, usual = self.graph.name(step), self.spent[step], self.usual[step]
-        reason = f"{name} has taken {spent:.0f} s; {usual:.0f} s is usual"
-        return [*alerts, *self._alarm("long", step, chance, reason)]
+        if not before < FIRM * self.usual[step] <= self.spent[step]:
+            return self._too_long(step)
+        return [*self._firm(step), *self._too_long(step)]
 
     def _count_done(self, step: int) -> None:
         if not self.done or self.done[-1] != step:
             self.counts[step] += 1
         self.done = [*(other for other in self.done if other != step), step]
 
-    def _again(self, step: int) -> list[Alert]:
-        times = int(self.counts[step])
-        if times < 2:
-            return []
-        chance = self.expectations.usual.repeated(step, times)
-        most = max(self.graph.times[step])
-        name = self.graph.name(step)
-        reason = f"{name} was done {times} times; no reference video has more than {most}"
-        return self._alarm("extra", step, chance, reason)
+    def _part(self, step: int) -> Occurrence:
+        """The current occurrence of a step."""
+        return Occurrence(step, float(self.began[step]), self.time, float(self.spent[step]))
 
-    def _out_of_order(self, step: int) -> list[Alert]:
-        """Report steps that must precede `step` but were not seen, if that is rare or critical."""
+    def _firm(self, step: int) -> list[Alert]:
+        """What `check` would find now that this step was clearly done."""
         usual, severity = self.expectations.usual, self.expectations.severity
-        if step in severity.free:
+        part = self._part(step)
+        self.first.setdefault(step, part)
+        waited = unmet(part, self.done, self.graph, usual, severity)
+        critical = any(set(sign.others) & severity.critical for sign in waited)
+        alerts = [alert for sign in waited for alert in self._alarm(sign, always=critical)]
+        chances = swap_chances(self.graph.first)
+        swapped = misordered(self.first, chances, severity, self.graph)
+        swapped = [sign for sign in swapped if sign.step == step]
+        alerts += [alert for sign in swapped for alert in self._alarm(sign)]
+        times = int(self.counts[step])
+        if times > 1 and step in usual.repeats:
+            alerts += self._alarm(repeated(step, [part] * times, usual))
+        return alerts
+
+    def _too_long(self, step: int) -> list[Alert]:
+        pace = self.expectations.usual.paces.get(step)
+        if pace is None:
             return []
-        missing = (
-            self.graph.before(step)
-            - set(self.done)
-            - severity.free
-            - severity.optional
-            - {self.now}
-        )
-        critical = missing & severity.critical
-        near = sorted(critical | {s for s in missing if not (self.graph.after(s) & missing)})
-        chance = min((max(usual.swapped(s, step), usual.missing(s)) for s in near), default=1.0)
-        names = " and ".join(map(self.graph.name, near))
-        reason = f"{names} must precede {self.graph.name(step)} and was not seen"
-        return self._alarm("misordered", step, chance, reason, always=bool(critical))
+        sign = duration(pace, float(self.seconds[step]), self._part(step), step)
+        return self._alarm(sign) if sign.how == "long" else []
 
     def _unknown(self, row: Array) -> list[Alert]:
         """Report if the newest rows, as many as a usual video has, show another task."""
-        room = self.rows.maxlen or 2
-        if self.embed is None or room * row.nbytes > MEMORY:
+        room, task = self.rows.maxlen or 2, self.expectations.task
+        if self.embed is None or task is None or room * row.nbytes > MEMORY:
             return []
         self.rows.append(row)
         self.pushed += 1
         if self.pushed < room or (self.pushed - room) % max(room // 10, 1):
             return []
-        shown = observe(np.full(room, -1), self.rate, embedding=self.embed(np.stack(self.rows)))
-        if self.expectations.task.distance(shown) <= 1:
+        none = np.full(room, BACKGROUND)
+        shown = observe(none, self.rate, embedding=self.embed(np.stack(self.rows)))
+        if ("unknown", None) in self.reported or task.distance(shown) <= 1:
             return []
-        reason = "this is not the task that was learned"
-        return self._alarm("unknown", None, RARE, reason, always=True)
+        self.reported.add(("unknown", None))
+        return [Alert("unknown", "this is not the task that was learned", None, 0.99)]
+
+    @property
+    def expected_alarms(self) -> float:
+        """False alarms to expect in a normal video: the sum of the chances that can raise one."""
+        usual, rare = self.expectations.usual, self._rare()
+        chances = [usual.missing(step) for step in usual.occurs]
+        chances += [usual.repeated(step, 1 + max(usual.repeats[step])) for step in usual.occurs]
+        chances += [0.99 * rare] * len(usual.paces)  # too long
+        return sum(chance for chance in chances if chance < rare)
 
     @property
     def note(self) -> str:
-        """Alarms that so few reference videos cannot support; empty if there are none."""
-        never = self.expectations.usual.never
-        kinds = {
-            "a missing or late step": max(never["missed"], never["misordered"]),
-            "a repeated step": never["extra"],
-        }
-        mute = ", or about ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
-        videos = f"{counted(self.graph.videos)} {'is' if self.graph.videos == 1 else 'are'}"
-        few = f"{videos} too few for an alarm about {mute} at {ALARM:.0%} false alarms"
+        """False alarms to expect, and alarms that so few reference videos cannot support."""
+        never, number = self.expectations.usual.never, self.graph.videos
+        rate = f"Expect about {self.expected_alarms:.2g} false alarms per normal video."
+        kinds = {"missing or late": never["missed"], "repeated": never["extra"]}
+        mute = " or ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
+        if not mute:
+            return rate
+        few = f"{counted(number)} {'is' if number == 1 else 'are'} too few for an alarm about a"
         advice = "" if self.expectations.severity.critical else ", or mark a step critical"
-        return f"{few}. Learn from more{advice}." if mute else ""
+        return f"{rate} {few} {mute} step. Learn from more{advice}."
 
     def _rare(self) -> float:
-        """Return the probability below which an event raises an alarm."""
-        return ALARM / (3 * max(len(self.graph.steps), 1))
+        """Probability below which an event raises an alarm: the rate, divided among the steps."""
+        return self.expectations.false_alarms / max(len(self.graph.steps), 1)
 
-    def _alarm(
-        self, kind: str, step: int | None, chance: float, reason: str, always: bool = False
-    ) -> list[Alert]:
-        """Raise an alarm once if its `chance` in normal videos is rare, or `always`."""
-        if (chance >= self._rare() and not always) or (kind, step) in self.reported:
+    def _alarm(self, sign: Sign, always: bool = False) -> list[Alert]:
+        """Raise an alarm once if it is rare in normal videos, or `always`."""
+        key = (sign.kind, sign.step)
+        if (sign.chance >= self._rare() and not always) or key in self.reported:
             return []
-        self.reported.add((kind, step))
-        return [Alert(kind, reason, step, 1 - chance)]
+        self.reported.add(key)
+        reason = explain(sign, self.expectations, self.steps)
+        return [Alert(sign.kind, reason, sign.step, 1 - sign.chance)]
 
     def _upcoming(self) -> list[tuple[int, float]]:
         done = {step: int(self.counts[step]) for step in self.done}
+        current = [] if self.last == BACKGROUND else [self.last]
         # Count the current step as done, even if it is not yet.
-        if self.done[-1:] != [self.now]:
-            done[self.now] = done.get(self.now, 0) + 1
-        weights = next_weights(self.graph, done, [self.now], least=OVERLOOKED)
-        total = sum(weight for step, weight in weights.items() if step != self.now)
-        likely = [(s, w / total) for s, w in weights.items() if s not in (self.now, END) and w > 0]
+        for step in current:
+            if self.done[-1:] != [step]:
+                done[step] = done.get(step, 0) + 1
+        weights = next_weights(self.graph, done, current, least=OVERLOOKED)
+        total = sum(weight for step, weight in weights.items() if step not in current)
+        likely = [(s, w / total) for s, w in weights.items() if s not in (*current, END) and w > 0]
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))

@@ -379,6 +379,7 @@ class Procedure(ProcedureState):
         progress: Hook = silent,
         alarm_at: float | None = None,
         min_detection: float | None = None,
+        must_find: str = "step",
     ) -> Report:
         """Check a new video for missing, repeated, misplaced, fast, slow and unknown steps.
 
@@ -389,8 +390,10 @@ class Procedure(ProcedureState):
         alarm_at
             Raise an alarm for each step that is missing with at least this probability.
         min_detection
-            Report "inconclusive" instead of "fine" if the expected detection rate of a missing
-            step is below this share.
+            Report "inconclusive" instead of "fine" if the expected detection rate of `must_find`
+            is below this share; by default 0.5, and 0 switches it off.
+        must_find
+            The fault that must be found: step, half, exchange, slow or frozen.
 
         Returns
         -------
@@ -400,7 +403,7 @@ class Procedure(ProcedureState):
         Raises
         ------
         VideoError, FeatureError, OptionError
-            As for `features`; also if `alarm_at` or `min_detection` is not above 0 and up to 1.
+            As for `features`; also if `alarm_at` or `min_detection` is not a share.
 
         Examples
         --------
@@ -422,6 +425,7 @@ class Procedure(ProcedureState):
             video=features.name,
             alarm_at=alarm_at,
             min_detection=min_detection,
+            must_find=must_find,
         )
         return without_accepted(report, self.document.fine)
 

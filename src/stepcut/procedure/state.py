@@ -243,7 +243,8 @@ class ProcedureState:
             or self._expected[1] is not document
         ):
             severity = apply_severity(learned.severity, self.corrections)
-            normal = replace(learned.without(document.mistakes), severity=severity)
+            normal = replace(learned, severity=severity)
+            normal = normal.with_marks(document.mistakes, document.normal)
             self._expected = (learned, document, normal)
         return self._expected[2]
 
@@ -267,7 +268,7 @@ class ProcedureState:
         if any(edit["do"] not in SAME_STEPS for edit in self.corrections.done):
             graph = graph_of_labels(self.labels, float(self.rate), self.steps)
         else:
-            graph = self.expectations.usual.graph.renamed(self.steps)
+            graph = self.expectations.graph.renamed(self.steps)
         return replace(graph, colours=tuple(self.colours.values()))
 
     def card(self) -> str:
@@ -348,7 +349,8 @@ class ProcedureState:
         *videos
             Names of videos. `proc.expectations.most_unusual` lists the most unusual videos first.
         holds
-            False puts the videos back into the reference set.
+            False removes the mark; a video without it becomes a normal one, which `check` never
+            sets aside.
 
         Returns
         -------

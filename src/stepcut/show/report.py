@@ -91,9 +91,12 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
         learned = f"{steps} discovered in {videos} without any labels."
     sentences = [learned, _trust(procedure.quality)]
     sentences += [procedure.expectations.mixed] if procedure.expectations.mixed else []
-    wrong = [check for check in checks if not check.ok]
+    wrong = [check for check in checks if check.deviates]
+    blind = sum(check.inconclusive for check in checks)
     if checks and not wrong:
-        sentences.append(f"{counted(len(checks))} checked: no deviation found. {checks[0].power}")
+        unsure = f", {blind} of them inconclusive" if blind else ""
+        found = f"{counted(len(checks))} checked: no deviation found{unsure}."
+        sentences.append(f"{found} {checks[0].power}")
     elif wrong:
         named = "; ".join(f"{check.video}: {_worst(check)}" for check in wrong[:NAMED])
         more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
@@ -103,7 +106,7 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
     sentences += [
         f"{one.video}: not seen: {', '.join(one.unseen)}."
         for one in checks
-        if one.ok and one.unseen
+        if not one.deviates and one.unseen
     ]
     skipped = "".join(
         f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values()
@@ -248,9 +251,9 @@ def _checked(procedure: Procedure, check: Report) -> str:
         marks = Timeline([Segment(f.start, f.end, f.reason) for f in check.findings], check.seconds)
         red = dict.fromkeys(marks.steps, FINDING_COLOUR)
         drawn += draw_bar(marks, red, height=6, label=f"findings in {check.video}")
-    if check.ok:
+    if not check.deviates:
         text = f"{check.outcome[0].upper()}{check.outcome[1:]}. {check.power}"
-        doubt = check.inconclusive or check.unseen
+        doubt = not check.ok or check.unseen
         result = f"<p>{escape(text)}</p>" if doubt else f'<p class="fine">✓ {escape(text)}</p>'
     else:
         found = [f"<b>{_minutes(f.start)}</b> {escape(f.reason)}" for f in check.findings]
@@ -274,7 +277,7 @@ def _step_table(procedure: Procedure, check: Report) -> str:
         for one in sorted(check.steps, key=lambda one: order.get(one.name, len(order)))
     )
     head = "<th>step</th><th>result</th><th>probability</th><th>when (min:s)</th>"
-    texts = ("" if check.ok else check.power, check.note)
+    texts = (check.power if check.deviates else "", check.note)
     notes = "".join(f"<p>{escape(text)}</p>" for text in texts if text)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
 

@@ -79,7 +79,8 @@ function card(video) {
 
 // Detection rate and note; the summary of a video without findings already has the first.
 function power(report) {
-  const words = [report.ok ? "" : report.power, report.note].filter(Boolean).join(" ");
+  const told = report.summary.includes(report.power);
+  const words = [told ? "" : report.power, report.note].filter(Boolean).join(" ");
   return words ? el("p", { class: "soft", text: words }) : null;
 }
 

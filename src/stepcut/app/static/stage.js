@@ -192,7 +192,7 @@ function drawFound(report) {
     .map((step) =>
     el("li", { class: "unseen", text: S.unseen(step, S.percent(step.probability ?? 0)) }));
   // the summary of a good video contains it
-  const power = report.ok || !report.power ? [] : [el("p", { text: report.power })];
+  const power = report.summary.includes(report.power || "") ? [] : [el("p", { text: report.power })];
   const untaught = store.data.untaught ? [el("p", { text: S.noteOf(store.data.untaught) })] : [];
   found.replaceChildren(el("p", { class: report.ok ? "good" : "bad", text: report.summary }),
     ...power, ...untaught, el("ul", {}, ...lines, ...steps));

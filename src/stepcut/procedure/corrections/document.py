@@ -62,6 +62,8 @@ class Document:
     """The target of each merged step: another step, or None for background."""
     mistakes: frozenset[str] = frozenset()
     """The videos with a mistake, which are excluded from the reference set of `check`."""
+    normal: frozenset[str] = frozenset()
+    """The videos that a person called normal, which are never set aside."""
     clicks: Mapping[str, tuple[Click, ...]] = field(default_factory=dict)
     """The clicks of each video, sorted by time."""
     complete: frozenset[str] = frozenset()
@@ -153,11 +155,12 @@ class Document:
                 annotated=stretches,
                 complete=video in self.complete if clicks else old.complete,
                 mistake=video in self.mistakes,
+                normal=video in self.normal,
             )
             if _content(now) != _content(old):
                 origins = tuple(dict.fromkeys((*old.origins, Origin(VIEWER))))
                 now = msgspec.structs.replace(now, origins=origins)
-            if now.says_steps or now.mistake:
+            if now.says_steps or now.mistake or now.normal:
                 videos[video] = now
         return msgspec.structs.replace(
             before,
@@ -173,7 +176,8 @@ class Document:
 
 def _content(one: Annotation) -> tuple[object, ...]:
     """An annotation without its origins, for comparison."""
-    return one.labelled, one.annotated, one.clicks, one.complete, one.transcript, one.mistake
+    marks = one.mistake, one.normal
+    return one.labelled, one.annotated, one.clicks, one.complete, one.transcript, marks
 
 
 def document_of(
@@ -194,6 +198,7 @@ def document_of(
         fresh=len(steps),
         annotated={name: one.annotated for name, one in videos.items() if one.annotated},
         mistakes=annotations.mistakes & timelines.keys(),
+        normal=annotations.normal & timelines.keys(),
         clicks={
             name: tuple(Click(click.start, number[click.step]) for click in one.clicks)
             for name, one in videos.items()

@@ -340,15 +340,20 @@ def severity(document: Document, **_: Any) -> Document:
 
 
 def mistake(document: Document, video: str, holds: bool) -> Document:
-    """Mark a video as containing a mistake; with `holds` false, as normal."""
+    """Mark a video as containing a mistake; with `holds` false, remove the mark.
+
+    A video without the mark becomes one that a person called normal.
+    """
     mistakes = document.mistakes | {video} if holds else document.mistakes - {video}
+    said = not holds and video not in document.mistakes
+    normal = document.normal | {video} if said else document.normal - {video}
     if len(document.parts) - len(mistakes) < FEWEST_NORMAL:
         raise OptionError(
             f"video={video!r}: the reference set needs at least {FEWEST_NORMAL} videos.",
             setting="video",
             value=video,
         )
-    return replace(document, mistakes=mistakes)
+    return replace(document, mistakes=mistakes, normal=normal)
 
 
 def add_click(document: Document, video: str, time: float, step: int) -> Document:
