@@ -15,18 +15,6 @@ from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features
 
 
-def test_a_procedure_becomes_an_event_log(learned, tmp_path):
-    assert main(["convert", str(learned), str(tmp_path / "out.xes"), "--quiet"]) == 0
-    traces = (
-        etree.parse(tmp_path / "out.xes").getroot().findall("{http://www.xes-standard.org/}trace")
-    )
-    timelines = load(learned).timelines
-    assert [trace[0].attrib["value"] for trace in traces] == list(timelines)
-    for trace, timeline in zip(traces, timelines.values(), strict=True):
-        names = [event[0].attrib["value"] for event in trace[1:]]
-        assert sorted(names) == sorted(2 * timeline.sequence())  # a start and a complete event each
-
-
 @pytest.mark.slow
 def test_columns_rate_and_encoding_wherever_labels_are_read(tmp_path, capsys):
     """A table with custom column names, in cp1251 or in frames, for every command that reads labels."""

@@ -193,28 +193,21 @@ def test_mstcn_folder_with_its_mapping(tmp_path: Path) -> None:
         read_folder(tmp_path, rate=2)
 
 
-def test_mstcn_writes_one_mapping_for_all_videos(tmp_path: Path) -> None:
-    write(tmp_path / "groundTruth" / "a.txt", Timeline([Segment(0, 1, "pour tea")], 2.0), rate=2)
-    write(tmp_path / "groundTruth" / "b.txt", Timeline([Segment(1, 2, "stir")], 2.0), rate=2)
-    assert (tmp_path / "mapping.txt").read_text() == "0 background\n1 pour_tea\n2 stir\n"
-    assert (
-        tmp_path / "groundTruth" / "b.txt"
-    ).read_text() == "background\nbackground\nstir\nstir\n"
-    with raises(AnnotationError, "'SIL'"):
-        write(tmp_path / "groundTruth" / "c.txt", Timeline([Segment(0, 1, "SIL")]), rate=2)
-    with raises(AnnotationError, "no length"):
-        write(tmp_path / "groundTruth" / "c.txt", Timeline([]), rate=2)
-
-
-def test_mstcn_leaves_the_numbers_of_a_mapping_and_its_word_for_background(tmp_path: Path) -> None:
-    (tmp_path / "mapping.txt").write_text("0 stir\n1 pour_tea\n7 SIL\n")
-    write(
-        tmp_path / "groundTruth" / "a.txt",
-        Timeline([Segment(0, 1, "taste"), Segment(1, 2, "stir")], 3.0),
-        rate=1,
-    )
-    assert (tmp_path / "mapping.txt").read_text() == "0 stir\n1 pour_tea\n7 SIL\n8 taste\n"
-    assert (tmp_path / "groundTruth" / "a.txt").read_text() == "taste\nstir\nSIL\n"
+def test_mstcn_adds_to_the_mapping_of_all_videos(tmp_path: Path) -> None:
+    truth, mapping = tmp_path / "groundTruth", tmp_path / "mapping.txt"
+    write(truth / "a.txt", Timeline([Segment(0, 1, "pour tea")], 2.0), rate=2)
+    write(truth / "b.txt", Timeline([Segment(1, 2, "stir")], 2.0), rate=2)
+    assert mapping.read_text() == "0 background\n1 pour_tea\n2 stir\n"
+    assert (truth / "b.txt").read_text() == "background\nbackground\nstir\nstir\n"
+    # Numbers stay, and so does the word for background.
+    mapping.write_text("0 stir\n1 pour_tea\n7 SIL\n")
+    write(truth / "a.txt", Timeline([Segment(0, 1, "taste"), Segment(1, 2, "stir")], 3.0), rate=1)
+    assert mapping.read_text() == "0 stir\n1 pour_tea\n7 SIL\n8 taste\n"
+    assert (truth / "a.txt").read_text() == "taste\nstir\nSIL\n"
+    wrong = {"'SIL'": [Segment(0, 1, "SIL")], "no length": [], "lines": [Segment(0, 9e6, "a")]}
+    for word, segments in wrong.items():
+        with raises(AnnotationError, word):
+            write(truth / "c.txt", Timeline(segments), rate=30)
 
 
 def test_mstcn_does_not_drift_at_ntsc_rates(tmp_path: Path) -> None:

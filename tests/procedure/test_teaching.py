@@ -12,14 +12,12 @@ import pytest
 from errors_kit import raises
 
 import stepcut as sc
-from stepcut.annotations import Origin
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError, OutputError, ProcedureError
 from stepcut.formats import read_folder, write_folder
-from stepcut.formats.elan import write_tiers
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.history import go_back, history, take_back
-from stepcut.procedure.labels import annotate, find_labelled
+from stepcut.procedure.labels import find_labelled
 from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline
@@ -211,24 +209,6 @@ def test_labels_from_files_on_the_command_line(
     assert "do not name: a word of mine\n" in out
     assert set(sc.load(tmp_path / "p2.proc").steps) == NAMES
     assert sc.load(place).steps[0] == "step 1"
-
-
-@pytest.mark.slow
-def test_files_of_frames_and_of_several_people_on_the_command_line(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_folder(tmp_path / "frames", {ONE: TRUTH[ONE]}, "mstcn", rate=30)
-    write_tiers(tmp_path / "both" / f"{ONE}.eaf", {"ann": TRUTH[ONE], "bob": TRUTH[ONE].crop(0, 9)})
-    frames, both, out = str(tmp_path / "frames"), str(tmp_path / "both"), str(tmp_path / "t.proc")
-    words = ["-o", out, "--quiet"]
-    assert main(["teach", str(place), frames, *words]) == 2
-    assert main(["teach", str(place), both, *words]) == 2
-    assert main(["teach", str(place), *words, "--rate", "30"]) == 2
-    assert "needs label files" in capsys.readouterr().err
-    assert main(["teach", str(place), frames, *words, "--rate", "30"]) == 0
-    assert {step.replace("_", " ") for step in sc.load(out).steps} == set(TRUTH[ONE].sequence())
-    assert main(["teach", str(place), both, *words, "--annotator", "ann"]) == 0
-    assert sc.load(out).timelines[ONE].sequence() == TRUTH[ONE].sequence()
 
 
 # ---------------------------------------------------------------------- corrections
@@ -619,31 +599,16 @@ def test_a_label_that_starts_a_little_early_or_late_is_clipped(place: Path) -> N
     )
 
 
-def test_of_labels_that_overlap_the_later_start_counts(caplog: pytest.LogCaptureFixture) -> None:
-    warn_once.cache_clear()
-    segments = [Segment(0, 20, "a"), Segment(5, 9, "b"), Segment(15, LAST, "c"), Segment(7, 7, "b")]
-    made = annotate(Timeline(segments), ONE, LAST, 1.0, Origin("python"))
-    assert [(one.start, one.end, one.step) for one in made.labelled] == [
-        (0, 5, "a"), (5, 9, "b"), (9, 15, "a"), (15, LAST, "c")
-    ]  # fmt: skip
-    assert made.clicks == [Segment(7, 7, "b")]
-    assert "2 pairs of labels overlap, first 'a' and 'b' at 5 s" in caplog.text
-
-
-def test_labels_that_all_end_early_may_have_another_rate(
+def test_of_labels_that_overlap_the_later_start_counts(
     learned: sc.Procedure, caplog: pytest.LogCaptureFixture
 ) -> None:
     warn_once.cache_clear()
-    halves = {
-        name: Timeline([Segment(s.start / 2, s.end / 2, s.step) for s in TRUTH[name]])
-        for name in (ONE, TWO)
-    }
-    learned.teach({ONE: halves[ONE]})
-    rests = {name: TRUTH[name].crop(0, 0.8 * TRUTH[name].end) for name in (ONE, TWO)}
-    learned.teach({name: Timeline(one.segments) for name, one in rests.items()})
-    assert "rate" not in caplog.text
-    learned.teach(halves)
-    assert "rate" in caplog.text
+    parts = [(0, 20, "a"), (5, 9, "b"), (15, LAST, "c"), (7, 7, "b")]
+    made = learned.teach({ONE: Timeline([Segment(*part) for part in parts]), TWO: TRUTH[TWO]})
+    shown = [(one.start, one.end, one.step) for one in made.annotations.videos[ONE].labelled]
+    assert shown == [(0, 5, "a"), (5, 9, "b"), (9, 15, "a"), (15, LAST, "c")]
+    assert made.annotations.clicks == {ONE: [Segment(7, 7, "b")]}
+    assert f"overlap in 1 of 2 videos, such as 'a' and 'b' at 5 s in {ONE}" in caplog.text
 
 
 def test_the_same_recording_under_two_names_counts_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -161,6 +161,14 @@ def _collect(
             found[video] = annotate_rows(rows, videos.rate, names, end, origin)
     if short := far_too_short(ends):
         warn_once(short)
+    overlaps = {name: pairs for name, one in labels.items() if (pairs := _overlapping(one))}
+    for name, pairs in list(overlaps.items())[:1]:
+        first, second = pairs[0]
+        warn_once(
+            f"labels overlap in {len(overlaps)} of {len(labels)} videos, such as {first.step!r} and "
+            f"{second.step!r} at {second.start:g} s in {name}. Where labels overlap, the one that "
+            "starts later is used."
+        )
     for name, video in find_labelled(transcripts, videos.samples).items():
         listed = as_items(
             "transcripts", transcripts[name], (str, int, np.integer), "steps by video"
@@ -170,6 +178,10 @@ def _collect(
         before = found.get(video, Annotation(end=videos.ends[video], origins=(origin,)))
         found[video] = msgspec.structs.replace(before, transcript=named)
     return Annotations(videos=found, recipe=tuple(recipe))
+
+
+def _overlapping(labels: Timeline | NDArray[Any]) -> list[tuple[Segment, Segment]]:
+    return labels.overlapping() if isinstance(labels, Timeline) else []
 
 
 def _numbers(name: str, labels: Any, rows: int) -> Labels:
@@ -228,12 +240,6 @@ def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Or
             f"{end:.1f} s. Do they belong to another video? With feature files, check --rate: "
             f"{fitting_rate(Fraction(rate), [stated]):g} fits.",
             video=video,
-        )
-    if pairs := timeline.overlapping():
-        one, other = pairs[0]
-        warn_once(
-            f"{video}: {len(pairs)} pairs of labels overlap, first {one.step!r} and {other.step!r} "
-            f"at {other.start:g} s. Where labels overlap, the one that starts later is used."
         )
     # Rounding may put a label outside.
     inside = tuple(
