@@ -4,7 +4,6 @@ import io
 import pickle
 import subprocess
 import sys
-import zipfile
 from collections import OrderedDict
 from typing import Any
 
@@ -16,8 +15,7 @@ from safetensors.torch import save_file
 
 from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.lite0 import package_weights, weights_file
-from stepcut.features.backbones.weights import read_weights
+from stepcut.features.backbones.weights import package_weights, read_weights, weights_file
 
 
 def tensors():
@@ -55,7 +53,7 @@ def test_what_torch_wrote_is_read_exactly(zipped, wrap, tmp_path):
 def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path):
     # Read where ml_dtypes is loaded.
     save_file({"w": torch.ones(2).bfloat16()}, tmp_path / "brain.safetensors")
-    code = "import sys; from stepcut.features.backbones.lite0 import package_weights\n"
+    code = "import sys; from stepcut.features.backbones.weights import package_weights\n"
     code += "from stepcut.features.backbones.weights import read_weights\n"
     code += "print(len(package_weights()), 'torch' in sys.modules, flush=True)\n"
     code += "read_weights('brain.safetensors')"
@@ -70,9 +68,20 @@ def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path):
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
 
 
+def test_damaged_weights(tmp_path):
+    (tmp_path / "bad.safetensors").write_bytes(b"not safetensors at all")
+    with raises(OptionError, "bad.safetensors", "damaged"):
+        read_weights(tmp_path / "bad.safetensors")
+    (tmp_path / "w.h5").touch()
+    with raises(OptionError, "'.h5'"):
+        read_weights(tmp_path / "w.h5")
+
+
 def test_a_changed_file_of_the_package_is_refused(tmp_path, monkeypatch):
     (tmp_path / "w.pth").write_bytes(pickle.dumps(Call(eval, "open('ran', 'w')")))
-    monkeypatch.setattr("stepcut.features.backbones.lite0.weights_file", lambda: tmp_path / "w.pth")
+    monkeypatch.setattr(
+        "stepcut.features.backbones.weights.weights_file", lambda: tmp_path / "w.pth"
+    )
     monkeypatch.chdir(tmp_path)
     with raises(OptionError, "published"):
         package_weights()
@@ -106,50 +115,16 @@ class Call:
         return self.asks
 
 
-def rebuilt(*given):
-    return {"w": Call(torch._utils._rebuild_tensor_v2, *given)}
-
-
-def zipped(state, method=zipfile.ZIP_STORED, numbers=4):
-    class Pickler(pickle.Pickler):
-        def persistent_id(self, value):
-            return value if isinstance(value, tuple) and value[:1] == ("storage",) else None
-
-    packed, file = io.BytesIO(), io.BytesIO()
-    Pickler(packed, 2).dump(state)
-    with zipfile.ZipFile(file, "w", method) as archive:
-        archive.writestr("a/data.pkl", packed.getvalue())
-        archive.writestr("a/data/0", np.zeros(numbers, "<f4").tobytes())
+def saved(state):
+    file = io.BytesIO()
+    torch.save(state, file)
     return file.getvalue()
 
 
-STORAGE = ("storage", torch.FloatStorage, "0", "cpu", 4)
-
 HOSTILE = {
-    "a call of the system": zipped({"w": Call(eval, "open('ran', 'w')")}),
-    "a class of torch": zipped({"w": Call(torch.nn.Linear, 2, 2)}),
-    "an import": zipped({"w": Call(__import__, "os")}),
-    "a tensor outside its storage": zipped(rebuilt(STORAGE, 2, (4,), (1,), False, OrderedDict())),
-    "a tensor larger than its storage": zipped(
-        rebuilt(STORAGE, 0, (10**12,), (0,), False, OrderedDict())
-    ),
-    "a negative stride": zipped(rebuilt(STORAGE, 3, (4,), (-1,), False, OrderedDict())),
-    "a storage that is not there": zipped(
-        rebuilt(("storage", torch.FloatStorage, "9", "cpu", 4), 0, (1,), (1,), False, OrderedDict())
-    ),
-    "a storage of nothing known": zipped(
-        rebuilt(
-            ("storage", torch.ComplexFloatStorage, "0", "cpu", 4),
-            0,
-            (1,),
-            (1,),
-            False,
-            OrderedDict(),
-        )
-    ),
-    "no storage": zipped(rebuilt("storage", 0, (1,), (1,), False, OrderedDict())),
-    "a bomb": zipped({}, zipfile.ZIP_DEFLATED, 10**7),
-    "no weights": zipped([1, 2, 3]),
+    "a call": saved({"w": Call(eval, "open('ran', 'w')")}),
+    "a class of torch": saved({"w": Call(torch.nn.Linear, 2, 2)}),
+    "no weights": saved([1, 2, 3]),
     "a plain pickle": pickle.dumps({"w": 1}),
     "a plain pickle that calls": pickle.dumps(Call(eval, "open('ran', 'w')")),
     "an empty zip": b"PK\x05\x06" + bytes(18),
@@ -167,19 +142,7 @@ def test_a_hostile_file_is_refused(name, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["w.pth"]
 
 
-@pytest.mark.parametrize("zip_it", [True, False])
-def test_a_changed_byte_is_refused_or_read(zip_it, tmp_path):
-    torch.save(tensors(), tmp_path / "w.pth", _use_new_zipfile_serialization=zip_it)
-    whole = (tmp_path / "w.pth").read_bytes()
-    rng = np.random.default_rng(0)
-    for _ in range(150):
-        changed = bytearray(
-            whole[: int(rng.integers(1, len(whole) + 1))] if rng.random() < 0.3 else whole
-        )
-        for at in rng.integers(0, len(changed), int(rng.integers(1, 4))):
-            changed[at] = rng.integers(256)
-        (tmp_path / "w.pth").write_bytes(changed)
-        try:
-            read_weights(tmp_path / "w.pth")
-        except OptionError:
-            continue
+def test_a_tensor_larger_than_its_file_is_refused(tmp_path):
+    torch.save({"w": torch.zeros(1).expand(10**9)}, tmp_path / "w.pth")
+    with raises(OptionError, "w is larger than the file"):
+        read_weights(tmp_path / "w.pth")

