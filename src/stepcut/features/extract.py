@@ -332,8 +332,7 @@ def read_like(
     if isinstance(video, Features):
         features = video
     else:
-        path = isinstance(video, str | os.PathLike | Address)
-        inputs = find_inputs(video if path or _holds_paths(video) else {"video": video})
+        inputs = find_inputs(video if _holds_paths(video) else {"video": video})
         if len(inputs) > 1:
             raise OptionError(
                 f"{len(inputs)} videos instead of one. Pass one file at a time.",
@@ -344,44 +343,34 @@ def read_like(
         [features], _ = read_source(
             inputs, rate, spec, strict=True, progress=progress, device=device
         )
-    if features.rate != rate:
-        what = f"{features.rate} rows per second; this procedure was learned at {rate}"
-        raise FeatureError(
-            f"{features.name}: {what}. Recompute: stepcut features VIDEO -o DIR --fps {rate}",
-            video=features.name,
-            setting="rate",
-            value=features.rate,
-            allowed=rate,
-        )
     seen, expected = list(features.rows.shape[1:]), list(shape)
+
+    def refused(what: str, value: object, allowed: object, setting: str | None = None) -> Exception:
+        message = f"{features.name}: {what}"
+        return FeatureError(
+            message, video=features.name, setting=setting, value=value, allowed=allowed
+        )
+
+    if features.rate != rate:
+        what = f"{features.rate} rows per second; this procedure was learned at {rate}. "
+        what += f"Recompute: stepcut features VIDEO -o DIR --fps {rate}"
+        raise refused(what, features.rate, rate, "rate")
     if seen != expected:
-        advice = (
-            "Compute them in the same way"
-            if spec is None
-            else "Use features of the same columns"
-            if not spec.of_videos
-            else f"Use the video itself, or features of {spec.backbone}"
-        )
-        learned = f"this procedure was learned from {expected}"
-        raise FeatureError(
-            f"{features.name}: a row has shape {seen}; {learned}. {advice}.",
-            video=features.name,
-            value=seen,
-            allowed=expected,
-        )
+        advice = "Compute them in the same way"
+        if spec is not None:
+            alike = f"Use the video itself, or features of {spec.backbone}"
+            advice = alike if spec.of_videos else "Use features of the same columns"
+        what = f"a row has shape {seen}; this procedure was learned from {expected}. {advice}."
+        raise refused(what, seen, expected)
     if spec is not None and features.spec is not None and (unlike := spec.unlike(features.spec)):
         made, learned = (
             ", ".join(f"{name}={getattr(one, name)}" for name in unlike)
             for one in (features.spec, spec)
         )
         if unlike == ["columns"]:
-            raise FeatureError(
-                f"{features.name}: {made}, but this procedure was learned with {learned}. "
-                "Rename the columns of the sensor file, then run stepcut features again.",
-                video=features.name,
-                value=features.spec.columns,
-                allowed=spec.columns,
-            )
+            what = f"{made}, but this procedure was learned with {learned}. Rename the columns of "
+            what += "the sensor file, then run stepcut features again."
+            raise refused(what, features.spec.columns, spec.columns)
         warn_once(
             f"features computed with {made} do not fit a procedure learned with {learned}. "
             "Results may be wrong; use the video itself."
@@ -390,9 +379,8 @@ def read_like(
 
 
 def _holds_paths(video: object) -> bool:
-    return isinstance(video, list | tuple) and any(
-        isinstance(one, str | os.PathLike | Address) for one in video
-    )
+    some = video if isinstance(video, list | tuple) else [video]
+    return any(isinstance(one, str | os.PathLike | Address) for one in some)
 
 
 def _from_arrays(named: Mapping[str, Any], rate: Rate) -> list[Features]:
