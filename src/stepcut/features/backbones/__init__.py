@@ -6,8 +6,6 @@ import importlib.util
 import pickle
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +14,7 @@ import numpy as np
 
 from stepcut.errors import ExtraNeeded, FeatureError, OptionError, placed, unknown
 from stepcut.features.backbones import lite0, resnet50
-from stepcut.features.backbones.backbone import Backbone, Frames, Network, Place, Rows
+from stepcut.features.backbones.backbone import Backbone, Network, Place
 from stepcut.features.backbones.hubs import HUBS, load_hub
 from stepcut.features.backbones.model_files import SETTINGS, load_file
 from stepcut.features.spec import FeatureSpec, as_spec
@@ -40,11 +38,15 @@ NOT_TAKEN = {
 
 
 def load_backbone(
-    backbone: object = "efficientnet-lite0", device: str = "auto", **settings: Any
+    backbone: object = "efficientnet-lite0",
+    device: str = "auto",
+    gpus_elsewhere: bool = False,
+    **settings: Any,
 ) -> Backbone:
     """Load a `backbone`, which is a name, a `FeatureSpec` or a custom object.
 
-    `settings` are fields of the spec.
+    With `gpus_elsewhere`, workers of a cluster will run it on their GPUs. `settings` are fields of
+    the spec.
     """
     if not isinstance(backbone, str | FeatureSpec):
         return _checked(backbone)
@@ -66,7 +68,7 @@ def load_backbone(
         kind, load = "own", BACKBONES[spec.backbone]
     else:
         return _own(spec)
-    place = choose_place(kind, device)
+    place = choose_place(kind, device, gpus_elsewhere)
     for name in NOT_TAKEN[kind]:
         if (value := getattr(spec, name)) is not None:
             raise OptionError(
@@ -95,52 +97,16 @@ def open_backbone(
 ) -> tuple[Backbone, FeatureSpec]:
     """Open a `backbone` (a name, a spec or an object); return it with the spec of its features.
 
-    `fps` replaces the rate of the spec. On a cluster with GPUs, workers of `engine` open it.
+    `fps` replaces the rate of the spec. The workers of `engine` may have GPUs.
     """
     if not isinstance(backbone, str | FeatureSpec):
         own = load_backbone(backbone)
         return own, as_spec(own, fps=fps)
     wanted = as_spec(backbone, fps=fps)
-    network: Backbone
-    share = 0.0 if engine is None else engine.gpu_share(device)
-    if engine is not None and share:
-        [answer] = engine.map(partial(_describe, device="cuda"), [wanted], gpu=share)
-        if isinstance(answer, Exception):
-            raise answer
-        network = Elsewhere(*answer)
-    else:
-        network = load_backbone(wanted, device)
+    there = engine is not None and engine.gpu_share(device) > 0
+    network = load_backbone(wanted, device, gpus_elsewhere=there)
     full = getattr(network, "spec", None)  # a model file completes the spec
     return network, full if isinstance(full, FeatureSpec) else wanted
-
-
-@dataclass
-class Elsewhere:
-    """What a driver knows of a backbone that only workers with a GPU can open."""
-
-    spec: FeatureSpec
-    device: str
-    name: str
-    dim: int
-    size: int
-    fingerprint: str
-    batch: int | None
-    clip_frames: int | None
-    clip_fps: Fraction | None
-
-    def extract(self, frames: Frames) -> Rows:
-        return load_backbone(self.spec, self.device).extract(frames)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return load_backbone, (self.spec, self.device)
-
-
-def _describe(spec: FeatureSpec, device: str) -> tuple[Any, ...]:
-    """Return the fields of `Elsewhere`."""
-    network = load_backbone(spec, device)
-    may = (getattr(network, name, None) for name in ("batch", "clip_frames", "clip_fps"))
-    known = getattr(network, "spec", None) or spec
-    return known, device, network.name, network.dim, network.size, network.fingerprint, *may
 
 
 def device_of(backbone: Backbone) -> str:
@@ -259,7 +225,7 @@ def choose_device(device: str = "auto") -> str:
     return device
 
 
-def choose_place(kind: str, device: str = "auto") -> Place:
+def choose_place(kind: str, device: str = "auto", gpus_elsewhere: bool = False) -> Place:
     """Return device and runtime of a network of a `kind`: "own", "file" or "hub".
 
     OpenVINO runs our networks and ONNX files on a CPU; torch runs ours on a GPU, and those of hubs.
@@ -273,6 +239,8 @@ def choose_place(kind: str, device: str = "auto") -> Place:
             value=device,
             allowed="cpu",
         )
+    if gpus_elsewhere and kind != "file" and device != "cpu":
+        return Place("cuda", "torch")
     where = "cpu" if kind == "file" and device in ("auto", "cpu") else choose_device(device)
     if kind != "hub" and where == "cpu" and _installed("openvino"):
         return Place(where, "openvino")

@@ -41,12 +41,14 @@ class Backbone(Protocol):
     """
 
     name: str
-    dim: int
-    """Length of a feature vector, or channels of a feature map."""
     size: int
     """Side of the square input frames in pixels."""
     fingerprint: str
     """Changes whenever the features change; part of the name of cached features."""
+
+    @property
+    def dim(self) -> int:
+        """Length of a feature vector, or channels of a feature map."""
 
     def extract(self, frames: Frames) -> Rows:
         """Compute rows (n, dim) or (n, dim, h, w) from uint8 RGB frames.
@@ -64,7 +66,7 @@ class Network:
 
     spec: FeatureSpec
     name: str
-    dim: int
+    stated_dim: int
     """0 if no file states it: then it is measured on a black frame."""
     size: int
     fingerprint: str
@@ -77,13 +79,17 @@ class Network:
         self.batch = max(1, (128 if self.device.startswith("cuda") else 16) // self.clip_frames)
         clip = (self.clip_frames,) if self.clip_frames > 1 else ()
         self.shape = (*clip, self.size, self.size, 3)
-        self.dim = self.dim or self.extract(np.zeros((1, *self.shape), np.uint8)).shape[1]
 
     def __repr__(self) -> str:
         clips = f"clips of {self.clip_frames} " if self.clip_frames > 1 else ""
         where = f"{self.place.runtime} on {self.device}"
         frame = f"{clips}{self.size} x {self.size}"
         return f"<Backbone {self.name}, {self.dim} numbers from {frame}, {where}>"
+
+    @cached_property
+    def dim(self) -> int:
+        measured = self.stated_dim or self.extract(np.zeros((1, *self.shape), np.uint8)).shape[1]
+        return int(measured)
 
     @cached_property
     def _run(self) -> Callable[[Frames], Rows]:

@@ -38,7 +38,7 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
         _fill(module, read_weights(str(spec.weights))[0], spec)
     stated["colour"] = "rgb"
     full = replace(spec, **{k: value for k, value in stated.items() if getattr(spec, k) is None})
-    module.eval().to(place.device)
+    module.eval()
     digest = hashlib.sha256()
     for key, value in sorted(module.state_dict().items()):
         array = np.ascontiguousarray(value.detach().float().cpu().numpy())
@@ -50,7 +50,7 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     def build() -> Callable[[Frames], Rows]:
         from stepcut.features.backbones.torch_runtime import TorchRuntime, dtype_on
 
-        module.to(dtype_on(place.device))
+        module.to(place.device, dtype_on(place.device))
         run = TorchRuntime(forward, full.mean or (), full.scale or (), place.device)
         return (lambda frames: run(frames[..., ::-1])) if full.colour == "bgr" else run
 
