@@ -27,7 +27,7 @@ from stepcut.methods.stepcut.slow_features import centre
 from stepcut.toy import toy_features
 
 REPORT = Path(__file__).parent / "reports" / "quality.md"
-MOST, DRAWS, AXES = 10, 6, 64
+MOST, DRAWS, AXES = 10, 4, 64
 KITCHENS: dict[str, dict[str, Any]] = {
     "toy, plain": {},
     "toy, half background": {"background": 0.5},
@@ -118,7 +118,7 @@ def figures(task: Task) -> dict[str, Any]:
     if task.kind in ("recorded", "toy"):
         found["right"] = matched(base.labels_, task.true)
         found["uniform"] = matched([equal_parts(len(one), count) for one in rows], task.true)
-        some = [order.permutation(len(rows))[:few].tolist() for few in (1, 3, 5) * DRAWS]
+        some = [order.permutation(len(rows))[:few].tolist() for few in (3, 5) * DRAWS]
         found["draws"] = [draw(base, rows, known, places) for places in some]
     return found
 

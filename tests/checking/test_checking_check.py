@@ -22,7 +22,7 @@ from stepcut.checking.presence import Presence, learn_presence, step_evidence, w
 from stepcut.checking.report import Report
 from stepcut.checking.severity import Severity, parse_severity
 from stepcut.errors import OptionError
-from stepcut.methods.learned import LeftOut
+from stepcut.methods.method import LeftOut
 from stepcut.procedure.learning import learn
 from stepcut.procedure.procedure import Procedure
 from stepcut.toy import toy_features

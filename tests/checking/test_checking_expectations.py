@@ -14,7 +14,7 @@ from stepcut.checking.expectations import Expectations
 from stepcut.checking.score import MEASURES, find_limit, held_out_totals, promised_rate, stand_out
 from stepcut.checking.severity import Severity
 from stepcut.errors import OptionError, ProcedureError
-from stepcut.methods.learned import LeftOut
+from stepcut.methods.method import LeftOut
 
 ORDER = [0, 1, 2, 3, 4, 5]
 NAMES = [f"video{n}" for n in range(13)]

@@ -13,7 +13,7 @@ from stepcut.checking.expectations import Expectations
 from stepcut.checking.severity import Severity
 from stepcut.checking.warping import FINE, SLICES, Slices, align_slices, slice_video
 from stepcut.errors import ProcedureError
-from stepcut.methods.learned import LeftOut
+from stepcut.methods.method import LeftOut
 
 LOOKS = np.eye(8)
 """Embedding of each step."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.expectations import Expectations
-from stepcut.methods.learned import LeftOut
+from stepcut.methods.method import LeftOut
 from stepcut.order import graph_of_labels
 from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Timeline

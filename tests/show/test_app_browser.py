@@ -18,7 +18,7 @@ from show_fixtures import write_procedure
 from stepcut.features.video.sample import sample_frames
 from stepcut.formats import read
 from stepcut.procedure.edits import Edits
-from stepcut.show.video import write_video
+from stepcut.show.clips import write_video
 from stepcut.toy import make_kitchen
 
 pytestmark = pytest.mark.browser

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from errors_kit import raises
 from features_films import make_film, number_of
-from PIL import Image
 from store_kit import change_saved, saved
 
 from stepcut.cli.common import find_moved
@@ -19,7 +18,7 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, VideoError
 from stepcut.features.video.container import key_times, open_video, probe
 from stepcut.features.video.sample import sample_frames
-from stepcut.show.clips import cut_clip, grid_movie, side_by_side, write_clips
+from stepcut.show.clips import cut_clip, write_clips
 from stepcut.timeline import Segment, Timeline
 
 
@@ -76,9 +75,6 @@ def test_a_clip_of_the_very_end_has_a_picture(start, copied, tmp_path):
         == copied
     )
     assert len(list(sample_frames(tmp_path / "a.mp4", 20))) >= 1
-    if not copied:
-        grid_movie([(str(video), Segment(start, 2.0, "pour"))], tmp_path / "grid.mp4")
-        assert len(list(sample_frames(tmp_path / "grid.mp4", 10))) >= 1
 
 
 @pytest.mark.parametrize("start", [0.5, 3.9, 9.85])
@@ -175,17 +171,17 @@ def test_a_folder_of_clips(films, tmp_path):
     videos = {"v3": str(films / "v3.mp4"), "broken": str(tmp_path / "broken.mp4"), "gone": None}
     videos["v2"] = str(films / "v2.mp4")
     out = tmp_path / "clips"
-    done = list(write_clips(timelines, videos, out, sheet=True))
+    done = list(write_clips(timelines, videos, out))
     assert [name for name, clip in done if isinstance(clip, VideoError)] == ["broken", "gone"]
     names = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     assert names == [
-        "add jam_honey/contact-sheet.jpg", "add jam_honey/v3-02.jpg", "add jam_honey/v3-02.mp4",
-        "pour/contact-sheet.jpg", "pour/v2-01.jpg", "pour/v2-01.mp4", "pour/v3-01.jpg", "pour/v3-01.mp4",
+        "add jam_honey/v3-02.jpg", "add jam_honey/v3-02.mp4",
+        "pour/v2-01.jpg", "pour/v2-01.mp4", "pour/v3-01.jpg", "pour/v3-01.mp4",
         "time-budget.csv",
     ]  # fmt: skip
     assert "v3,pour,1,1.5,1.5,,30.0" in (out / "time-budget.csv").read_text()
-    list(write_clips(timelines, videos, out, step="pour"))
-    assert (out / "pour" / "grid.mp4").exists()
+    list(write_clips(timelines, videos, tmp_path / "one", step="pour"))
+    assert [path.name for path in (tmp_path / "one").iterdir() if path.is_dir()] == ["pour"]
 
 
 def test_clips_of_two_videos_never_share_a_name(films, tmp_path):
@@ -203,41 +199,14 @@ def test_clips_of_two_videos_never_share_a_name(films, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_a_grid_lets_go_of_its_videos(films, tmp_path, monkeypatch):
-    opened, how = [], []
-
-    def sample(*given, **more):
-        opened.append(sample_frames(*given, **more))
-        how.append(more.get("threads"))
-        return opened[-1]
-
-    def broken(frames, *_):
-        next(frames)
-        raise VideoError("it ends early")
-
-    monkeypatch.setattr("stepcut.show.clips.sample_frames", sample)
-    monkeypatch.setattr("stepcut.show.clips.write_video", broken)
-    with pytest.raises(VideoError, match="ends early"):
-        grid_movie([(str(films / "v3.mp4"), Segment(0, 2, "pour"))] * 2, tmp_path / "grid.mp4")
-    assert how == [1, 1]
-    assert all(next(film, None) is None for film in opened)  # closed: nothing more comes
-
-
-def test_sheet_and_grid(films, tmp_path):
-    red, blue = Image.new("RGB", (40, 30), "red"), Image.new("RGB", (30, 30), "blue")
-    assert side_by_side([red, blue, red], 2).size == (80, 60)
-    parts = [
-        (str(films / "v3.mp4"), Segment(0, 2, "pour")),
-        (str(films / "v2.mp4"), Segment(0, 1, "pour")),
-    ]
-    grid_movie(parts, tmp_path / "grid.mp4")
-    info = probe(tmp_path / "grid.mp4")
-    assert (info.width, info.height) == (640, 180)
-    assert info.duration == pytest.approx(2, abs=0.2)
-
-
 def test_clips_of_two_steps_never_share_a_folder(tmp_path):
     steps = Timeline([Segment(0, 1, "jam/honey"), Segment(1, 2, "jam_honey")])
     with raises(OptionError, "same names"):
         list(write_clips({"a": steps}, {}, tmp_path / "clips"))
     assert not (tmp_path / "clips").exists()
+
+
+def test_the_option_that_is_gone_says_what_to_use(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["clips", str(tmp_path), "-o", "out", "--contact-sheet"])
+    assert "the pictures of a step are in its folder" in capsys.readouterr().err

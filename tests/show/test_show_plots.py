@@ -10,7 +10,7 @@ from errors_kit import raises
 import stepcut as sc
 from stepcut.colours import colour
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.learned import Curve
+from stepcut.methods.method import Curve
 from stepcut.show import plots
 from stepcut.show.canvas import compare
 from stepcut.timeline import Segment, Timeline

@@ -16,8 +16,8 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, VideoError
 from stepcut.features.video.sample import frame_at
 from stepcut.show.bars import draw_axis, draw_bar
+from stepcut.show.clips import picture_at
 from stepcut.show.report import find_moments, make_report
-from stepcut.show.video import picture_at
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features
 

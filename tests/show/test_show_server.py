@@ -250,7 +250,7 @@ def test_posters_and_frame_rates(page):
 @pytest.mark.parametrize("kind", ["mp4", "webm"])
 def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(place, kind, tmp_path):
     from stepcut.features.video.container import probe
-    from stepcut.show.video import proxy_of
+    from stepcut.show.clips import proxy_of
 
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video at all")

@@ -40,7 +40,7 @@ from stepcut.files.names import safe_name
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.history import history, take_back
-from stepcut.show.video import KINDS, proxy_of
+from stepcut.show.clips import KINDS, proxy_of
 
 A_WHILE = {"cache-control": "private, max-age=3600"}
 NEXT = 3

@@ -27,7 +27,7 @@ from stepcut.procedure.history import can_take_back
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.revision import LABELS
 from stepcut.procedure.store import open_revision
-from stepcut.show.video import is_playable, picture_at
+from stepcut.show.clips import is_playable, picture_at
 from stepcut.timeline import Segment, Timeline
 
 

@@ -16,7 +16,7 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import read_config
 from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import Event, Hook, Stage
-from stepcut.show.video import make_proxy
+from stepcut.show.clips import make_proxy
 
 Args = Mapping[str, Any]
 

@@ -21,7 +21,7 @@ from stepcut.checking.score import MEASURES, Altered
 from stepcut.checking.task import find_groups, learn_task
 from stepcut.checking.usual import MOST, Usual, learn_usual
 from stepcut.errors import OptionError, check_kind
-from stepcut.methods.learned import LeftOut
+from stepcut.methods.method import LeftOut
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import find_occurrences, graph_of_occurrences
 from stepcut.order.orders import Labels

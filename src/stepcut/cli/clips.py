@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     )
     clips, failed = 0, 0
     with Stage(progress_hook(args), "clips", total=total, unit="clips") as stage:
-        found = write_clips(timelines, videos, Path(args.output), step, args.contact_sheet)
+        found = write_clips(timelines, videos, Path(args.output), step)
         for video, clip in found:
             if isinstance(clip, Exception):
                 failed += 1

@@ -47,6 +47,8 @@ def seconds(text: str) -> float:
 
 
 TYPES = {"N": whole, "S": seconds, "SHARE": float, "HZ": float}
+GONE = {"--contact-sheet": "the pictures of a step are in its folder."}
+"""Options that version 0.4 removed, with what replaces them."""
 FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
 
@@ -68,6 +70,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message.rstrip('.?')}{end} See: stepcut help {name}\n")
 
     def _advice(self, option: str) -> str:
+        if option in GONE:
+            return GONE[option]
         mine = _options(self)
         if others := [name for name in COMMANDS if option in _options(make_parser(name))]:
             return f"it is an option of stepcut {', stepcut '.join(others)}."

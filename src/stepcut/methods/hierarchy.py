@@ -44,28 +44,7 @@ class Hierarchy:
     """From K - 1 groups to one."""
 
     def groups(self, count: int) -> list[tuple[int, ...]]:
-        """Return the steps in groups, sorted by their first step.
-
-        Parameters
-        ----------
-        count
-            The number of groups.
-
-        Returns
-        -------
-        list of tuple
-            Step numbers of each group.
-
-        Raises
-        ------
-        OptionError
-            `count` is not between 1 and the number of steps.
-
-        Examples
-        --------
-        >>> proc.hierarchy().groups(1)
-        [(0, 1, 2)]
-        """
+        """Return the steps in groups, sorted by their first step."""
         check_number("count", count, 1, len(self.steps), whole=True)
         groups: set[tuple[int, ...]] = {(step,) for step in range(len(self.steps))}
         for merge in self.merges[: len(self.steps) - count]:
@@ -73,30 +52,7 @@ class Hierarchy:
         return sorted(groups)
 
     def labels(self, labels: Labels, count: int) -> Labels:
-        """Convert step numbers to numbers of groups.
-
-        Parameters
-        ----------
-        labels
-            Step numbers (T,); -1 stays.
-        count
-            The number of groups.
-
-        Returns
-        -------
-        ndarray
-            Group numbers (T,), in the order of `groups`.
-
-        Raises
-        ------
-        OptionError
-            A label is not a step, or `count` is out of range.
-
-        Examples
-        --------
-        >>> proc.hierarchy().labels([0, 1, 2, -1], 1).tolist()
-        [0, 0, 0, -1]
-        """
+        """Convert step numbers to numbers of groups."""
         labels = np.asarray(labels)
         if labels.size and not -1 <= labels.min() <= labels.max() < len(self.steps):
             wrong = labels[(labels < -1) | (labels >= len(self.steps))][0]
@@ -111,18 +67,7 @@ class Hierarchy:
         return number[labels]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the hierarchy as JSON values.
-
-        Returns
-        -------
-        dict
-            Names and merges.
-
-        Examples
-        --------
-        >>> len(proc.hierarchy().to_json()["merges"])
-        2
-        """
+        """Return the hierarchy as JSON values."""
         record: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return record
 

@@ -1,12 +1,12 @@
 """The contract of every method: features in, steps out."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import MethodType
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import OptionError
 from stepcut.features.features import check_rows
-from stepcut.methods.arithmetic import as_vectors, one_hot
+from stepcut.files.addresses import AnyPath
+from stepcut.files.atomic import write_text
+from stepcut.methods.arithmetic import Computed, as_vectors, one_hot
 from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import (
     Array,
@@ -31,7 +33,6 @@ from stepcut.methods.inputs import (
     part,
     plain_numbers,
 )
-from stepcut.methods.learned import Curve, LeftOut
 from stepcut.methods.suggest import suggest
 from stepcut.progress import Hook, silent
 
@@ -42,6 +43,57 @@ DEFAULTS = (
     "why_steps_", "agreement_", "chosen_", "curve_", "orders_by_mean", "learns_from",
 )  # fmt: skip
 """What `adapt` adds to an object that does not derive from `Method`."""
+
+
+@dataclass
+class Curve:
+    """The loss after every training iteration."""
+
+    names: tuple[str, ...] = ()
+    """The loss and its terms."""
+    values: list[list[float]] = field(default_factory=list)
+    """One row per iteration, one column per name."""
+
+    def csv(self) -> str:
+        """Return CSV: the number of the iteration, then the loss and its terms."""
+        head, rows = ["iteration", *self.names], enumerate(self.values, start=1)
+        return "".join(
+            ",".join(line) + "\n" for line in [head, *([str(n), *map(str, row)] for n, row in rows)]
+        )
+
+    def save(self, path: AnyPath) -> None:
+        """Write the curve as CSV to `path`, atomically."""
+        write_text(path, self.csv())
+
+
+class LeftOut(NamedTuple):
+    """Held-out predictions: each training video as if it were new."""
+
+    labels: list[Labels]
+    """Step of each row, (T,) per video."""
+    probabilities: list[NDArray[np.float64]]
+    """(T, K) per video."""
+    novelty: list[NDArray[np.float64]]
+    """(T,) per video."""
+    looks: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
+    """Embedding (T, p) and step centres (K, p) per video, if the method has them."""
+    embed: Callable[[int, int, NDArray[np.int64] | None], NDArray[np.float64]] | None = None
+    """embed(without, place, kept): the embedding (T, p) of the `kept` rows, or all, of the video at
+    `place`, learned without the videos of group `without`; None if the method has none."""
+    groups: list[int] | None = None
+    """The group that each video was held out with, if the method has groups."""
+
+    def of(self, places: Sequence[int]) -> "LeftOut":
+        """Select the videos at `places`, which are renumbered from 0."""
+        embed = self.embed
+        return LeftOut(
+            [self.labels[place] for place in places],
+            [self.probabilities[place] for place in places],
+            [self.novelty[place] for place in places],
+            self.looks and Computed(self.looks.__getitem__, places),
+            embed and (lambda without, place, kept: embed(without, places[place], kept)),
+            self.groups and [self.groups[place] for place in places],
+        )
 
 
 class Online(Protocol):
@@ -99,51 +151,10 @@ class Method:
     # ------------------------------------------------------------------ for custom methods
 
     def learn(self, videos: list[Array]) -> None:
-        """Learn from the features of all videos; for custom methods.
-
-        Parameters
-        ----------
-        videos
-            (T, d) per video, validated and in canonical order.
-
-        Examples
-        --------
-        >>> class Centres(Method):
-        ...     def learn(self, videos):
-        ...         parts = [np.array_split(rows, self.steps) for rows in videos]
-        ...         self.centres_ = np.stack([np.concatenate(each).mean(0) for each in zip(*parts)])
-        ...     def segment(self, rows):
-        ...         return ((rows[:, None] - self.centres_) ** 2).sum(axis=2).argmin(axis=1)
-        >>> Centres(steps=3).fit(list(videos.values())).centres_.shape
-        (3, 8)
-        """
+        """Learn from videos (T, d), validated and in canonical order; for custom methods."""
 
     def shares(self, rows: Array) -> Array:
-        """Return the step probabilities of one video; for custom methods.
-
-        Parameters
-        ----------
-        rows
-            Features (T, d).
-
-        Returns
-        -------
-        ndarray
-            (T, K), rows sum to 1.
-
-        Raises
-        ------
-        OptionError
-            The class has neither `shares` nor `segment`.
-
-        Examples
-        --------
-        >>> class Halves(Method):
-        ...     def segment(self, rows):
-        ...         return np.arange(len(rows)) * self.steps // len(rows)
-        >>> Halves(steps=2).shares(np.zeros((2, 3))).tolist()
-        [[1.0, 0.0], [0.0, 1.0]]
-        """
+        """Return the step probabilities (T, K) of one video (T, d), rows sum to 1; for custom methods."""
         if type(self).segment is Method.segment:
             raise OptionError(
                 f"{type(self).__name__} has neither shares nor segment; implement one."
@@ -151,26 +162,7 @@ class Method:
         return one_hot(self.segment(rows), self.count)
 
     def segment(self, rows: Array) -> Labels:
-        """Return the step of each row of one video; for custom methods.
-
-        Parameters
-        ----------
-        rows
-            Features (T, d).
-
-        Returns
-        -------
-        ndarray
-            (T,) step numbers; -1 is background.
-
-        Examples
-        --------
-        >>> class First(Method):
-        ...     def shares(self, rows):
-        ...         return np.eye(self.steps)[np.zeros(len(rows), dtype=int)]
-        >>> First(steps=2).segment(np.zeros((3, 8))).tolist()
-        [0, 0, 0]
-        """
+        """Return the steps (T,) of one video (T, d), -1 for background; for custom methods."""
         shares = check_shares(self.shares(rows), len(rows), self.count, self)
         return np.asarray(shares.argmax(axis=1))
 
@@ -183,36 +175,10 @@ class Method:
         progress: Hook = silent,
         checkpoint: Path | None = None,
     ) -> Self:
-        """Learn the steps that the videos share.
+        """Learn the steps that the videos, (T, d) or (T, C, h, w), share.
 
-        Parameters
-        ----------
-        features
-            (T, d) or (T, C, h, w) per video.
-        constraints
-            Annotations of each video; see `stepcut.methods.constraints`.
-        progress
-            Hook for progress.
-        checkpoint
-            File that stores the state of long training, so that it resumes.
-
-        Returns
-        -------
-        Method
-            The method itself.
-
-        Raises
-        ------
-        OptionError
-            A setting is wrong, or the method does not learn from constraints.
-        FeatureError
-            The arrays have the wrong shape or contain NaN.
-
-        Examples
-        --------
-        >>> from stepcut.methods import METHODS
-        >>> METHODS["uniform"](steps=3).fit(list(videos.values())).steps_
-        3
+        `constraints` are the annotations of each video, see `stepcut.methods.constraints`;
+        `checkpoint` is a file for the state of long training, so that it resumes.
         """
         del progress, checkpoint  # for slow methods
         self.check_settings(constraints)
@@ -232,158 +198,39 @@ class Method:
         return self
 
     def predict(self, features: Videos) -> list[Labels]:
-        """Return the step of each frame.
-
-        Parameters
-        ----------
-        features
-            (T, d) or (T, C, h, w) per video.
-
-        Returns
-        -------
-        list of ndarray
-            (T,) per video; -1 is background.
-
-        Raises
-        ------
-        NotLearned
-            The method is not fitted.
-        FeatureError
-            The arrays have the wrong shape or contain NaN.
-
-        Examples
-        --------
-        >>> np.unique(proc.method.predict([new])[0][:15]).tolist()
-        [0]
-        """
+        """Return the step of each frame, (T,) per video; -1 is background."""
         return [np.asarray(self.segment(rows)).astype(np.int64) for rows in self._checked(features)]
 
     def probabilities(self, features: Videos) -> list[Array]:
-        """Return the step probabilities of each frame.
-
-        Parameters
-        ----------
-        features
-            (T, d) or (T, C, h, w) per video.
-
-        Returns
-        -------
-        list of ndarray
-            (T, K) per video; rows sum to 1.
-
-        Raises
-        ------
-        NotLearned
-            The method is not fitted.
-        FeatureError
-            The arrays have the wrong shape or contain NaN.
-
-        Examples
-        --------
-        >>> proc.method.probabilities([new])[0].shape
-        (40, 3)
-        """
+        """Return the step probabilities of each frame, (T, K) per video; rows sum to 1."""
         return [
             check_shares(self.shares(rows), len(rows), self.steps_, self)
             for rows in self._checked(features)
         ]
 
     def novelty(self, features: Videos) -> list[NDArray[np.float64]]:
-        """Return how unusual each frame is.
-
-        Parameters
-        ----------
-        features
-            (T, d) or (T, C, h, w) per video.
-
-        Returns
-        -------
-        list of ndarray
-            (T,) per video: 0 for a frame that fits a step, and more for an unusual one.
-
-        Examples
-        --------
-        >>> proc.method.novelty([new])[0].shape
-        (40,)
-        """
+        """Return how unusual each frame is, (T,) per video: 0 if it fits a step, more if it does not."""
         return [
             np.maximum(1.0 - np.asarray(shares, dtype=np.float64).max(axis=1), 0.0)
             for shares in self.probabilities(features)
         ]
 
     def embed(self, features: Videos) -> list[NDArray[np.float32]]:
-        """Embed each frame, so that equal steps are close; by default the features.
-
-        Parameters
-        ----------
-        features
-            (T, d) or (T, C, h, w) per video.
-
-        Returns
-        -------
-        list of ndarray
-            (T, D) per video.
-
-        Examples
-        --------
-        >>> len(proc.method.embed([new])[0])
-        40
-        """
+        """Embed each frame, so that equal steps are close; by default the features."""
         return [np.asarray(rows, dtype=np.float32) for rows in _vectors(features)]
 
     def online(self) -> Online:
-        """Return an object that computes probabilities frame by frame.
-
-        Returns
-        -------
-        Online
-            Its `push(row)` returns (K,) probabilities, from the last two minutes.
-
-        Examples
-        --------
-        >>> proc.method.online().push(new[0]).shape
-        (3,)
-        """
+        """Return an object whose `push(row)` gives probabilities (K,) from the past alone."""
         return Window(self)
 
     def start_from(self, other: Self, shown: Sequence[Labels] | None = None) -> None:
-        """Start from a method that was fitted to the same videos; by default this does nothing.
+        """Start from a method fitted to the same videos; `shown` are their current steps (T,).
 
-        Parameters
-        ----------
-        other
-            The fitted method.
-        shown
-            The current steps (T,) of each video.
-
-        Examples
-        --------
-        >>> again = type(proc.method)(steps=3)
-        >>> again.start_from(proc.method)
+        By default this does nothing.
         """
 
     def suggest(self, features: Videos, labelled: Sequence[int], n: int) -> list[tuple[int, str]]:
-        """Return the videos to label next.
-
-        Parameters
-        ----------
-        features
-            (T, d) or (T, C, h, w) per video.
-        labelled
-            Places of videos that need no more labels.
-        n
-            The number of videos.
-
-        Returns
-        -------
-        list of tuple
-            (place, reason), the most useful first.
-
-        Examples
-        --------
-        >>> len(proc.method.suggest(list(videos.values()), [], 2))
-        2
-        """
+        """Return (place, reason) of `n` videos to label next; those at `labelled` need no more."""
         return suggest(self.embed(features), labelled, n)
 
     # ------------------------------------------------------------------ optional results
@@ -421,23 +268,7 @@ class Method:
         return as_whole_count(self.steps, type(self).__name__)
 
     def check_settings(self, constraints: Constraints | None = None) -> None:
-        """Refuse wrong settings, and constraints that the method does not learn from.
-
-        Parameters
-        ----------
-        constraints
-            Annotations of each video, as for `fit`.
-
-        Raises
-        ------
-        OptionError
-            A setting or a constraint is not allowed.
-
-        Examples
-        --------
-        >>> from stepcut.methods import METHODS
-        >>> METHODS["uniform"](steps=3).check_settings()
-        """
+        """Refuse wrong settings, and constraints that the method does not learn from."""
         check_limits(self)
         as_step_count(self.steps) if self.chooses_steps else self.count
         for one in constraints or ():
@@ -451,62 +282,18 @@ class Method:
 
     @classmethod
     def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert settings of the command line to constructor arguments.
-
-        Parameters
-        ----------
-        settings
-            Values by name, such as `{"group.name": 1}`.
-
-        Returns
-        -------
-        dict
-            Constructor arguments.
-
-        Examples
-        --------
-        >>> Method.arrange({"seed": 1})
-        {'seed': 1}
-        """
+        """Convert settings of the command line, such as `{"group.name": 1}`, to constructor arguments."""
         return dict(settings)
 
     def settings(self) -> dict[str, Any]:
-        """Return the constructor arguments.
-
-        Returns
-        -------
-        dict
-            JSON values, for `restore`.
-
-        Examples
-        --------
-        >>> from stepcut.methods import METHODS
-        >>> METHODS["uniform"](steps=3).settings()
-        {'steps': 3, 'rate': 1.0, 'seed': 0}
-        """
+        """Return the constructor arguments as JSON values, for `restore`."""
         kept = plain_numbers(kept_settings(self)).items()
         return {
             name: float(value) if isinstance(value, Fraction) else value for name, value in kept
         }
 
     def state(self) -> dict[str, Array]:
-        """Return what was learned.
-
-        Returns
-        -------
-        dict
-            Arrays whose names end in `_`, and the training labels, for `restore`.
-
-        Raises
-        ------
-        NotLearned
-            The method is not fitted.
-
-        Examples
-        --------
-        >>> "labels.00000" in proc.method.state()
-        True
-        """
+        """Return arrays whose names end in `_` and the training labels, for `restore`."""
         check_fitted(self, "dimension_")
         arrays = {
             name: value
@@ -518,24 +305,7 @@ class Method:
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
-        """Rebuild a method from its `settings()` and `state()`.
-
-        Parameters
-        ----------
-        settings, state
-            The results of these two methods.
-
-        Returns
-        -------
-        Method
-            The fitted method.
-
-        Examples
-        --------
-        >>> again = type(proc.method).restore(proc.method.settings(), proc.method.state())
-        >>> np.array_equal(again.predict([new])[0], proc.method.predict([new])[0])
-        True
-        """
+        """Rebuild a method from its `settings()` and `state()`."""
         method = cls(**settings)
         labels = part(state, "labels.")
         vars(method).update(

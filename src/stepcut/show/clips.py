@@ -1,10 +1,9 @@
-"""Write segments as clips, pictures, contact sheets and grid videos, and the time budget."""
+"""Write segments as clips and pictures with a time budget, copies for browsers, and single frames."""
 
+import hashlib
 import io
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from stepcut.errors import OptionError, VideoError
+from stepcut.errors import OptionError, VideoError, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.features.video.container import blame, key_times, open_video, probe
-from stepcut.features.video.sample import Samples, sample_frames
+from stepcut.features.video.sample import frame_at, sample_frames
 from stepcut.files.atomic import whole_file, write_bytes
+from stepcut.files.cache import cache_dir
 from stepcut.files.names import safe_name
-from stepcut.show.video import add_sound, add_voice, picture_at, write_video
-from stepcut.timeline import Segment, Timeline
+from stepcut.progress import Hook, Stage, silent
+from stepcut.timeline import Timeline
 
 NEAR = 0.5
 """Seconds. If a key frame lies at most this long before a segment, packets are copied."""
@@ -31,9 +31,6 @@ SHORTEST = 0.2
 """Seconds. Minimum duration of a clip."""
 SLOWEST = Fraction(5)
 """Minimum frames per second of a clip, so that the shortest clip has a frame."""
-TILE = (180, 320)  # height and width of a tile in the grid video
-RATE = 10  # frames per second of the grid video
-ROW = 5  # pictures per row of a contact sheet
 
 
 def cut_clip(
@@ -71,54 +68,17 @@ def _shown(video: str | Path, start: float, end: float) -> tuple[float, float]:
     return start, max(end, start + SHORTEST)
 
 
-def side_by_side(tiles: Sequence[Image.Image], columns: int) -> Image.Image:
-    """Arrange pictures of similar size in rows of `columns`."""
-    wide, high = max(tile.width for tile in tiles), max(tile.height for tile in tiles)
-    sheet = Image.new("RGB", (columns * wide, math.ceil(len(tiles) / columns) * high))
-    for place, tile in enumerate(tiles):
-        sheet.paste(tile, (place % columns * wide, place // columns * high))
-    return sheet
-
-
-def grid_movie(parts: Sequence[tuple[str, Segment]], target: Path) -> None:
-    """Play several segments at once as tiles of one .mp4; finished tiles keep their last frame."""
-
-    def frames(sources: Sequence[Samples]) -> Iterator[NDArray[np.uint8]]:
-        last = [Image.new("RGB", TILE[::-1])] * len(sources)
-        while True:
-            new = [next(source, None) for source in sources]
-            if all(each is None for each in new):
-                return
-            last = [
-                old if each is None else Image.fromarray(each[1])
-                for old, each in zip(last, new, strict=True)
-            ]
-            yield np.asarray(side_by_side(last, math.ceil(math.sqrt(len(last)))))
-
-    with ExitStack() as stack, whole_file(target) as temporary:
-        sources = [
-            sample_frames(video, RATE, TILE, *_shown(video, s.start, s.end), threads=1)
-            for video, s in parts
-        ]
-        write_video(
-            frames([stack.enter_context(closing(source)) for source in sources]),
-            Fraction(RATE),
-            temporary,
-        )
-
-
 def write_clips(
     timelines: Mapping[str, Timeline],
     videos: Mapping[str, str | None],
     folder: Path,
     step: str | None = None,
-    sheet: bool = False,
 ) -> Iterator[tuple[str, Path | VideoError]]:
     """Write every segment as a clip and a picture, into one folder per step.
 
     Yield each video and its clip, or an error if its path in `videos` is unknown. With `step`,
-    write only this step and a `grid.mp4` of its segments; with `sheet`, a `contact-sheet.jpg` per
-    step. Two videos or steps that would have the same file names raise an `OptionError`.
+    write only this step. Two videos or steps that would have the same file names raise an
+    `OptionError`.
     """
     steps = list(dict.fromkeys(each for timeline in timelines.values() for each in timeline.steps))
     for kind, names in (("video", list(timelines)), ("step", steps)):
@@ -131,8 +91,6 @@ def write_clips(
                 value=twice,
                 path=folder,
             )
-    pictures: dict[str, list[Image.Image]] = {}
-    parts: list[tuple[str, Segment]] = []
     for name, timeline in timelines.items():
         video = videos.get(name)
         if video is None or not Path(video).exists():
@@ -151,16 +109,9 @@ def write_clips(
                 cut_clip(video, segment.start, segment.end, clip, keys)
                 picture = picture_at(video, (segment.start + segment.end) / 2, height=240)
                 write_bytes(clip.with_suffix(".jpg"), picture)
-                pictures.setdefault(segment.step, []).append(Image.open(io.BytesIO(picture)))
-                parts.append((video, segment))
                 yield name, clip
         except VideoError as error:
             yield name, error
-    for done, tiles in pictures.items() if sheet else ():
-        with whole_file(folder / flat(done) / "contact-sheet.jpg") as temporary:
-            side_by_side(tiles, min(ROW, len(tiles))).save(temporary, "JPEG", quality=85)
-    if step is not None and parts:
-        grid_movie(parts, folder / flat(step) / "grid.mp4")
     time_budget({"": timelines}, steps, per_video=True).save(folder / "time-budget.csv")
 
 
@@ -220,3 +171,148 @@ def _spread(packets: list[Any], last: int) -> list[Any]:
     for packet in reversed(packets):
         packet.dts, last = last, last - max(1, packet.duration or 0)
     return packets
+
+
+# ---------------------------------------------------------------------- encoding, copies, pictures
+
+SoundSource = tuple[str | Path, float, float]
+"""Source video of the sound, with start and end in seconds."""
+Encoder = tuple[str, dict[str, str]]
+"""Name and options of an encoder."""
+CLIP: Encoder = ("libx264", {"preset": "veryfast", "crf": "23"})
+"""Fast, and visually close to the original."""
+HEIGHT = 360
+FASTEST = 15
+"""Frames per second of a copy."""
+
+KINDS: dict[str, Encoder] = {
+    "mp4": ("libx264", {"preset": "veryfast", "crf": "26"}),
+    "webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "600k"}),
+}
+"""Encoder for each kind of video that a browser can play."""
+
+
+def write_video(
+    frames: Iterable[NDArray[np.uint8]],
+    rate: Fraction,
+    target: Path,
+    form: str = "mp4",
+    encoder: Encoder = CLIP,
+    sound_of: SoundSource | None = None,
+) -> None:
+    """Encode frames (H, W, 3) at `rate` per second as mp4 or webm.
+
+    Odd sides are cropped to even ones. `sound_of` adds sound.
+    """
+    front = {"movflags": "+faststart"} if form == "mp4" else {}
+    with av.open(str(target), "w", format=form, options=front) as out:
+        stream: Any = None
+        voice: Any = None
+        for picture in frames:
+            height, width = (side - side % 2 for side in picture.shape[:2])
+            if stream is None:
+                stream = out.add_stream(encoder[0], rate=rate, options=dict(encoder[1]))
+                stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+                # One key frame per second makes seeking fast.
+                stream.codec_context.gop_size = max(1, round(rate))
+                if sound_of is not None:
+                    with open_video(sound_of[0], threads=1) as (source, _):
+                        voice = add_voice(source, out)
+            frame = av.VideoFrame.from_ndarray(
+                np.ascontiguousarray(picture[:height, :width]), format="rgb24"
+            )
+            out.mux(stream.encode(frame))
+        if stream is not None:
+            out.mux(stream.encode())
+        if sound_of is not None and voice is not None:
+            add_sound(*sound_of, out, voice)
+
+
+def add_voice(source: Any, out: Any) -> Any:
+    """Add a stream for the sound of `source`; None if it has no sound that can be decoded."""
+    sounds = [sound for sound in source.streams.audio if sound.codec_context is not None]
+    return out.add_stream("aac", rate=48000, layout="stereo") if sounds else None
+
+
+def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any) -> None:
+    """Add the sound of a video between two times; parts that cannot be decoded are dropped."""
+    with open_video(video, threads=1) as (source, pictures):
+        sound = next(sound for sound in source.streams.audio if sound.codec_context is not None)
+        zero = float((pictures.start_time or 0) * pictures.time_base)
+        source.seek(max(0, round((zero + start) / sound.time_base)), stream=sound, backward=True)
+        try:
+            for frame in source.decode(sound):
+                time = frame.time - zero
+                if time >= end:
+                    break
+                if time >= start:
+                    frame.pts = round((time - start) * frame.sample_rate)
+                    frame.time_base = Fraction(1, frame.sample_rate)
+                    out.mux(voice.encode(frame))
+        except (av.error.FFmpegError, OSError):
+            pass  # the clip keeps its pictures
+        out.mux(voice.encode())
+
+
+PLAYED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
+"""Containers that browsers open."""
+
+
+def is_playable(video: str | Path, codecs: Collection[str]) -> bool:
+    """Whether a browser that decodes these `codecs` (h264, vp9, av1 ...) plays the video itself."""
+    with open_video(video, threads=1) as (container, stream):
+        context = stream.codec_context
+        return (
+            container.format.name in PLAYED
+            and context.name in codecs
+            and context.pix_fmt in ("yuv420p", "yuvj420p")
+        )
+
+
+def proxy_of(video: str | Path, kind: str) -> Path:
+    """Path of a video's copy for browsers; it changes when the video changes."""
+    choose("kind", kind, KINDS)
+    file = Path(video).absolute()
+    state = file.stat()
+    name = hashlib.blake2b(
+        f"{file} {state.st_size} {state.st_mtime_ns}".encode(), digest_size=12
+    ).hexdigest()
+    return cache_dir() / "proxies" / f"{name}.{kind}"
+
+
+def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
+    """Encode the copy unless it exists: pictures without sound, at the true times of the video."""
+    target = proxy_of(video, kind)
+    if target.exists():
+        return target
+    info = probe(video)
+    rate = min(info.rate or Fraction(FASTEST), Fraction(FASTEST)).limit_denominator(1000)
+    height = min(HEIGHT, info.height) // 2 * 2
+    width = max(2, round(info.width * height / info.height / 2) * 2)
+    with (
+        whole_file(target) as temporary,
+        Stage(progress, "proxy", total=max(info.duration, 0.1), unit="s") as stage,
+    ):
+
+        def frames() -> Iterator[NDArray[np.uint8]]:
+            for time, picture in sample_frames(video, fps=rate, size=(height, width), threads=1):
+                yield picture
+                stage.advance(time - stage.done)
+
+        write_video(frames(), rate, temporary, kind, KINDS[kind])
+    return target
+
+
+def picture_at(path: str | Path, time: float, height: int = 120) -> bytes:
+    """Return the frame at `time` seconds as a small JPEG."""
+    frame = frame_at(path, time)
+    if frame is None:
+        raise VideoError(
+            f"{path}: no frame at {time:.1f} s. The file may have changed since training.",
+            path=path,
+        )
+    image = Image.fromarray(frame)
+    image.thumbnail((height * 16 // 9, height))
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=80)
+    return out.getvalue()

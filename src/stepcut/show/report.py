@@ -22,7 +22,7 @@ from stepcut.progress import duration
 from stepcut.show import plots
 from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.show.canvas import Compared, check_procedure, compare, to_svg
-from stepcut.show.video import picture_at
+from stepcut.show.clips import picture_at
 from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 

@@ -17,7 +17,7 @@ from stepcut.methods.consensus import (
     pairwise_agreement,
 )
 from stepcut.methods.stepcut.change_points import find_change_points
-from stepcut.methods.stepcut.restarts import choose_width, usual_times
+from stepcut.methods.stepcut.restarts import choose_count, choose_width, usual_times
 from stepcut.methods.stepcut.slow_features import (
     centre,
     refined_axes,
@@ -25,7 +25,6 @@ from stepcut.methods.stepcut.slow_features import (
     smooth,
     soft_normalise,
 )
-from stepcut.methods.stepcut.step_count import choose_count
 
 
 @pytest.mark.parametrize("seed", range(5))

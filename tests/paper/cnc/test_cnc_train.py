@@ -13,7 +13,7 @@ import torch
 from errors_kit import raises
 
 from stepcut.errors import FeatureError, NotLearned, OptionError, TrainingError
-from stepcut.methods.learned import Curve
+from stepcut.methods.method import Curve
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.losses import loss_terms
 from stepcut.paper.cnc.settings import Losses

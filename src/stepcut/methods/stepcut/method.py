@@ -29,15 +29,12 @@ from stepcut.methods.inputs import (
     fingerprint,
     part,
 )
-from stepcut.methods.learned import LeftOut
-from stepcut.methods.method import Method, Online
+from stepcut.methods.method import LeftOut, Method, Online
 from stepcut.methods.stepcut.chain import build_chain, soften
 from stepcut.methods.stepcut.learning import Learned, learn_model, precision, spread
-from stepcut.methods.stepcut.model import Appearance, Model, learn_appearance, most_likely
-from stepcut.methods.stepcut.online import Causal
-from stepcut.methods.stepcut.restarts import choose_width, discover
+from stepcut.methods.stepcut.model import Appearance, Causal, Model, learn_appearance, most_likely
+from stepcut.methods.stepcut.restarts import choose_count, choose_width, discover
 from stepcut.methods.stepcut.slow_features import PER_STEP, centre, smooth
-from stepcut.methods.stepcut.step_count import choose_count
 from stepcut.progress import Hook, Stage, silent
 
 DIRECTIONS, FEWER = 128, 64

@@ -1,18 +1,29 @@
 """The learned model: what each state looks like, when it comes and how long it lasts, for any video."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
 
-from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances, step_sums
-from stepcut.methods.inputs import Array, Labels, as_learned
-from stepcut.methods.stepcut.chain import Chain, build_chain, soften
+from stepcut.methods.arithmetic import (
+    Floats,
+    as_vectors,
+    normalised_times,
+    squared_distances,
+    step_sums,
+)
+from stepcut.methods.inputs import Array, Labels, as_learned, check_videos
+from stepcut.methods.stepcut.chain import Chain, build_chain, forward, soften
 from stepcut.methods.stepcut.em import time_bins
 from stepcut.methods.stepcut.slow_features import project, refined_axes, smooth, soft_normalise
 from stepcut.timeline import BACKGROUND
 
+AGE = 0.5
+"""Mean age of the rows in an exponential mean, in standard deviations of the Gaussian that it replaces.
+
+A larger value smooths more, but lags further behind."""
 NOWHERE = 3.0
 """The centre of a step that no row shows, on every axis: embedded rows are shorter than 1, so none is near it."""
 
@@ -132,3 +143,42 @@ def motion(rows: Floats, lag: int) -> Floats:
     return np.asarray(
         rows[np.minimum(place + lag, len(rows) - 1)] - rows[np.maximum(place - lag, 0)]
     )
+
+
+class Causal:
+    """A running mean in place of the video's, exponentials in place of Gaussians, the forward pass alone in place of
+    forward-backward.
+
+    `mean` (d,) and `length` in rows are those of the videos learned from.
+    """
+
+    def __init__(self, model: Model, mean: Floats, length: float) -> None:
+        self.model, self.mean, self.length = model, mean, length
+        self.seen, self.total = 0, np.zeros_like(mean)
+        age = AGE * model.sigmas
+        self.fade = (age / (1 + age))[:, None]
+        self.smoothed = np.zeros((len(self.fade), len(mean)))
+        self.weight = np.zeros_like(self.fade)
+        self.past: deque[Floats] = deque(maxlen=2 * int(model.lag) + 1)
+        self.belief: Floats | None = None
+
+    def push(self, row: Array) -> Floats:
+        """Take the next feature row; give its probabilities (K,)."""
+        [rows] = check_videos([np.asarray(row)[None]], len(self.mean), kinds=(2, 4))
+        vector = as_vectors(rows)[0].astype(np.float64)
+        self.seen += 1
+        self.total += vector
+        # Until a few steps have been seen, the mean of the videos learned from stands in for this one's.
+        trust = self.length / len(self.model)
+        mean = (trust * self.mean + self.total) / (trust + self.seen)
+        self.smoothed = self.fade * self.smoothed + (1 - self.fade) * vector
+        self.weight = self.fade * self.weight + (1 - self.fade)
+        scales = self.smoothed / self.weight
+        self.past.append(scales[0])
+        centred = np.vstack([scales - mean, scales[0] - self.past[0]])
+        scores = np.einsum("sd,sdk->k", centred, self.model.weights)[None]
+        # The end is not known: time is measured against the usual length of a video.
+        when = np.array([min(1.0, (self.seen - 0.5) / self.length)])
+        evidence = self.model.evidence(scores, when)[0]
+        self.belief = forward(self.belief, evidence, self.model.stay)
+        return np.asarray(self.model.probabilities(self.belief[None])[0])

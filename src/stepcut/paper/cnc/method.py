@@ -28,8 +28,7 @@ from stepcut.methods.inputs import (
     part,
     plain_numbers,
 )
-from stepcut.methods.learned import Curve
-from stepcut.methods.method import NEEDED, Method, adapt
+from stepcut.methods.method import NEEDED, Curve, Method, adapt
 from stepcut.paper.cnc.settings import (
     HOME,
     PRESETS,

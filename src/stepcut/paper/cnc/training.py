@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from stepcut.errors import OptionError, TrainingError
 from stepcut.files.atomic import whole_file
 from stepcut.methods.inputs import part
-from stepcut.methods.learned import Curve
+from stepcut.methods.method import Curve
 from stepcut.progress import Hook, Stage
 
 Rows = NDArray[np.int64]

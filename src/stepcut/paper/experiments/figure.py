@@ -27,7 +27,7 @@ from stepcut.progress import Hook, silent
 from stepcut.rate import Rate
 from stepcut.show import plots
 from stepcut.show.canvas import save, styled
-from stepcut.show.video import picture_at
+from stepcut.show.clips import picture_at
 from stepcut.timeline import Segment, Timeline
 
 if TYPE_CHECKING:
