@@ -176,7 +176,6 @@ class Method:
         checkpoint: Path | None = None,
     ) -> Self:
         """Learn the steps that the videos, (T, d) or (T, C, h, w), share.
-
         `constraints` are the annotations of each video, see `stepcut.methods.constraints`;
         `checkpoint` is a file for the state of long training, so that it resumes.
         """
@@ -225,7 +224,6 @@ class Method:
 
     def start_from(self, other: Self, shown: Sequence[Labels] | None = None) -> None:
         """Start from a method fitted to the same videos; `shown` are their current steps (T,).
-
         By default this does nothing.
         """
 
