@@ -156,7 +156,7 @@ def report(known: dict[str, dict[str, Any]]) -> str:
         lines += [f"| {name} | " + " | ".join(f"{100 * x:.0f}" for x in cells) + " |"] * bool(cells)
     right = [100 * one["right"] for one in known.values() if one["kind"] == "recorded"]
     low, high = f"{min(right):.0f}", f"{max(right):.0f}"
-    lines.append(f"\n{len(right)} recorded tasks, without labels: {low} to {high} %, ")
+    lines.append(f"\n{len(right)} recorded tasks, without labels: {low} to {high} %,")
     lines.append(f"median {np.median(right):.0f}. One labelled video, or clicks: not measured.\n")
     lines.append("| tasks | labelled videos | draws | truth in the 80 % interval, % |")
     lines.append("|---|--:|--:|--:|")
