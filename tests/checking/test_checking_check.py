@@ -613,8 +613,9 @@ def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(rng: np.random.Gene
         assert check_labels(labels, 1.0, own, alarm_at=0.9).ok is fine
     optional = replace(usual, severity=Severity(optional=frozenset({1})))
     assert check_labels(labels, 1.0, optional, alarm_at=0.9).ok
-    kept = own.severity.moved(STEPS, ["wash", "spread jam"])
-    assert (kept.to_json()["alarm_at"], kept.alarm_limit(0, 0.9)) == ({"1": 1.0}, 0.9)
+    names = ["wash", "spread jam"]
+    kept = own.severity.moved(STEPS, names)
+    assert (kept.to_json(names)["alarm_at"], kept.alarm_limit(0, 0.9)) == ({"spread jam": 1.0}, 0.9)
     with pytest.raises(OptionError, match="alarm_at=2"):
         check_labels(labels, 1.0, usual, alarm_at=2)
 

@@ -258,8 +258,8 @@ class Guide:
         --------
         >>> guide = proc.guide()
         >>> state = guide.push(0.0, new[0])
-        >>> [alert.kind for alert in guide.end().alerts]
-        ['missed']
+        >>> [(alert.kind, alert.step) for alert in guide.end().alerts]
+        [('missed', 0), ('missed', 1), ('missed', 2)]
         """
         usual = self.expectations.usual
         likely = usual.presence.probabilities(np.log1p(self.shown))
