@@ -169,7 +169,7 @@ def test_a_model_file_from_the_command_line_to_a_check(films, tmp_path):
     words += ["--set", "restarts=2"]
     assert main(["learn", str(films), "-k", "2", "-o", str(tmp_path / "p.proc"), *words]) == 0
     words = ["--quiet", "--device", "cpu"]
-    assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), *words]) in (0, 1)
+    assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), *words]) in (0, 1, 4)
 
 
 def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, monkeypatch, capsys):
@@ -185,7 +185,7 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, mon
         now.mkdir(exist_ok=True)
         file = file.rename(now / "model.onnx")
         monkeypatch.chdir(tmp_path / "here" if now.name == "here" else tmp_path)
-        assert main(words) in (0, 1), capsys.readouterr().err
+        assert main(words) in (0, 1, 4), capsys.readouterr().err
     sc.load(place).save(tmp_path / "sent" / "q.proc")  # and remembers it
     assert sc.load(tmp_path / "sent" / "q.proc").config["backbone"]["name"] == str(file)
     monkeypatch.chdir(tmp_path)
@@ -275,7 +275,7 @@ def test_a_class_of_ones_own_by_its_place(films, tmp_path):
     sc.load(tmp_path / "p.proc", trust=True).check(films / "v0.mp4")
     words = [str(tmp_path / "p.proc"), str(films / "v0.mp4"), "--quiet"]
     assert main(["check", *words]) == 2
-    assert main(["check", *words, "--trust"]) in (0, 1)
+    assert main(["check", *words, "--trust"]) in (0, 1, 4)
 
 
 def test_a_feature_file_cannot_have_code_imported(films, tmp_path):
