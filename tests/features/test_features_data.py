@@ -55,10 +55,10 @@ def test_default_features_of_real_videos(tmp_path):
     alike = rows @ rows.T
     near = np.mean([alike[i, i + 1] for i in range(len(rows) - 1)])
     assert near > alike.mean() + 0.05
-    slow, _ = extract(videos[:1], load_on("torch"), cache=tmp_path)
-    plain = slow[0].rows.astype(np.float32)
+    frames = np.stack([picture for _, picture in sample_frames(videos[0], 2, 224)])[:16]
+    plain = load_on("torch").extract(frames).astype(np.float32)
     plain /= np.linalg.norm(plain, axis=1, keepdims=True)
-    assert (rows * plain).sum(axis=1).min() > 0.999
+    assert (rows[:16] * plain).sum(axis=1).min() > 0.999
 
 
 def test_the_papers_backbone_with_real_weights(tmp_path):
