@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from errors_kit import raises
+from store_kit import revision
 
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
@@ -226,7 +227,7 @@ def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path):
     assert "K = 3, 3 videos" in table.caption
     assert "seeds 4 (random: 0 to 4)" in table.caption
     procedure.save(tmp_path / "tea.proc")
-    (tmp_path / "tea.proc" / "model.safetensors").unlink()  # a foreign or large model is not opened
+    (revision(tmp_path / "tea.proc") / "model.safetensors").unlink()  # it is not opened
     assert evaluate(tmp_path / "tea.proc", true).json() == table.json()
 
 

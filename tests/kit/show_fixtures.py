@@ -17,10 +17,12 @@ PARTS = {
 }
 
 
-def write_procedure(folder, videos, duration=6.0):
+def write_procedure(folder, videos, duration=6.0, fingerprint="f00d"):
     """A procedure folder as the viewer reads it, with known timelines."""
     folder.mkdir(parents=True)
-    config = {"format": 1, "stepcut": "0", "method": "cnc", "rate": "2", "fingerprint": "f00d"}
+    config = {
+        "format": 1, "stepcut": "0", "method": "cnc", "rate": "2", "fingerprint": fingerprint,
+    }  # fmt: skip
     steps = [{"step": k, "name": name, "colour": colour(k)} for k, name in enumerate(STEPS)]
     timelines = {
         name: {

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from show_fixtures import write_procedure
 from show_kit import Page, Served, wait
+from store_kit import revision
 
 from stepcut.app.export import pack
 from stepcut.app.jobs import Jobs, run
@@ -129,7 +130,7 @@ def test_one_damaged_procedure_or_link_does_not_end_watching(root: Path) -> None
         viewer = space.viewer(space.id_of(procedure))
         assert viewer is not None
         viewer.checks.watched = line
-    (bad / "config.json").write_text('{"format": 1')
+    (revision(bad) / "config.json").write_text('{"format": 1')
     line = root / "line-tea"
     (line / "dangling.mp4").symlink_to("nowhere")
     (line / "leaving.mp4").symlink_to(root.parent / "outside" / "private.mp4")
@@ -159,11 +160,7 @@ def test_a_procedure_learned_again_elsewhere_is_noticed(root: Path) -> None:
         old = page.keys
         assert page.get(f"video/{old[0]}").content == Path(first).read_bytes()
         shutil.rmtree(root / "tea.proc")
-        write_procedure(root / "tea.proc", {"one": second, "two": first})
-        config = json.loads((root / "tea.proc" / "config.json").read_text())
-        (root / "tea.proc" / "config.json").write_text(
-            json.dumps({**config, "fingerprint": "beef"})
-        )
+        write_procedure(root / "tea.proc", {"one": second, "two": first}, fingerprint="beef")
         assert page.get(f"video/{old[0]}").status == 404  # never another video under old timelines
         assert page.get(f"poster/{old[0]}").status == 404
         state = page.get(f"api/state?known={before['stamp']}").json()
@@ -371,7 +368,7 @@ def test_hostile_values_are_refused_with_a_sentence(app: Served, root: Path) -> 
     for job in app.get("api/jobs").json()["jobs"]:  # odd names are made safe
         app.post(f"api/jobs/{job['id']}/cancel", {})
     assert {path.name for path in root.parent.iterdir()} == {"work", "outside"}
-    assert Edits(root / "tea.proc").corrections.changes == 0
+    assert not Edits(root / "tea.proc").corrections.history
 
 
 def test_every_error_is_json(app: Served, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,10 @@ def write_json(path: AnyPath, value: Any, follow: bool = True) -> None:
 
 def read_json(path: AnyPath) -> Any:
     """Read the JSON file at `path`, with or without a byte order mark."""
-    return json.loads(read_bytes(path).decode("utf-8-sig"))
+    try:
+        return json.loads(read_bytes(path).decode("utf-8-sig"))
+    except ValueError as error:
+        raise ValueError(f"{as_path(path).name} is not JSON: {error}") from error
 
 
 def read_bytes(path: AnyPath) -> bytes:

@@ -82,7 +82,7 @@ class Quality(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """Return the quality as JSON values."""
-        record: dict[str, Any] = msgspec.to_builtins(self)
+        record: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return record
 
     @classmethod
