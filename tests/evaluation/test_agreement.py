@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from elan_kit import write_tiers
 from errors_kit import raises
 from sklearn.metrics import cohen_kappa_score
 
@@ -13,7 +14,7 @@ from stepcut.app.server import Running
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
-from stepcut.formats import elan, read, write
+from stepcut.formats import read, write
 from stepcut.timeline import Segment, Timeline
 
 ANN = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")], 12.0, video="tea")
@@ -111,7 +112,7 @@ def test_times_that_were_rounded_at_the_end_of_the_video_are_no_boundary():
 
 
 def test_the_command(tmp_path, capsys):
-    elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
+    write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
     words = ["agree", str(tmp_path / "tea.eaf"), str(tmp_path / "tea.eaf"), "--annotators", "ann"]
     words += ["bob"]
     assert main([*words, "--worst", "1", "-o", str(tmp_path / "apart.json")]) == 0
@@ -119,7 +120,7 @@ def test_the_command(tmp_path, capsys):
     assert "00:00:04.5  00:00:09.0  stir | wait" in out
     assert "1 of 2 disagreements" in out
     assert read(tmp_path / "apart.json").sequence() == ["stir | pour", "stir | wait"]
-    elan.write_tiers(
+    write_tiers(
         tmp_path / "my tea.eaf", {"ann": ANN, "bob": Timeline(list(ANN)[:1], 12.0, video="tea")}
     )
     rounded = Timeline([Segment(0, 4.003, "pour"), Segment(4.003, 10, "stir")], 12.0, video="tea")
@@ -157,7 +158,7 @@ def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
     shown: list[Running] = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
-    elan.write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
+    write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
     write(tmp_path / "groundTruth" / "tea.txt", ANN, "mstcn", rate=2)
     for words in (
         ["tea.eaf", "tea.eaf", "--annotators", "bob", "ann"],

@@ -7,7 +7,7 @@ from errors_kit import raises
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.formats import FORMATS, read, read_folder, write, write_folder
-from stepcut.formats.text import LIMIT
+from stepcut.formats.common import LIMIT
 from stepcut.timeline import Segment, Timeline
 
 CREPE = (Segment(0.0, 2.5, "flip crêpe"),)

@@ -19,6 +19,7 @@ from stepcut.formats.common import (
     Absent,
     Options,
     build_segment,
+    fail,
     need_seconds,
     number,
     optional,
@@ -27,7 +28,6 @@ from stepcut.formats.common import (
     without_overlap,
 )
 from stepcut.formats.rows import BEHAVIOR, TIME, Row, find_columns, simplify, write_rows
-from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 VERSION = "7.0"

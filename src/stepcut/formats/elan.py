@@ -7,26 +7,26 @@ import xml.etree.ElementTree as etree
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape, quoteattr
 
-from stepcut.errors import AnnotationError
 from stepcut.files.atomic import write_text
 from stepcut.files.names import VIDEO_SUFFIXES, video_name
 from stepcut.formats.common import (
     MILLI,
-    NONE,
     PROPOSAL,
     Options,
     build_segment,
     choose_tier,
+    fail,
     need_seconds,
     whole_units,
     without_overlap,
 )
-from stepcut.formats.text import fail, read_text
 from stepcut.timeline import Segment, Timeline
 
 MORE = re.compile(r"(.+) \(\d+\)")
@@ -40,34 +40,36 @@ TYPE = """<LINGUISTIC_TYPE GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID="step" 
  CONTROLLED_VOCABULARY_REF="steps"/>
 <LANGUAGE LANG_ID="und" LANG_DEF="http://cdb.iso.org/lg/CDB-00130975-001" LANG_LABEL="undetermined (und)"/>
 <CONTROLLED_VOCABULARY CV_ID="steps"><DESCRIPTION LANG_REF="und">the steps of the procedure</DESCRIPTION>"""
+Tiers = Mapping[str, list[etree.Element]]
 
 
-def read(content: str, path: Path, options: Options = NONE) -> list[Timeline]:
-    """Read the tier of one annotator: the option, the only person, or else the prediction."""
+def read(content: str, path: Path, options: Options) -> list[Timeline]:
+    """Read the tier of one annotator: the option, the only person, or else the prediction.
+
+    The annotator is the attribute of the tier, or its name if the attribute is empty. The name is
+    also used for copies of the prediction, and if an annotator has several tiers.
+    """
     root = _parse(path, content)
     tiers = _tiers(root, path)
-    chosen = _choose(tiers, options, path)
-    # Errors in other tiers do not matter.
-    return list(_timelines(root, {chosen: tiers[chosen]}, path).values())
+    chosen = tiers[_choose(tiers, options, path)]
+    properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
+    slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
+    media = [each.attrib for each in root.iter("MEDIA_DESCRIPTOR")] or [{"MEDIA_URL": path.stem}]
+    videos = (each for each in media if each.get("MIME_TYPE", "").startswith("video"))
+    linked = next(videos, media[0])
+    origin = int(linked.get("TIME_ORIGIN", 0))  # the time in the video at ELAN's time 0
+    length = properties.get("stepcut:duration")
+    return [
+        Timeline(
+            [_segment(each, slots, origin, path) for each in _annotations(chosen)],
+            need_seconds(length, path) if length else None,
+            list(_vocabulary(root, {tier.get("LINGUISTIC_TYPE_REF") for tier in chosen})),
+            properties.get("stepcut:video", video_name(unquote(linked["MEDIA_URL"]))),
+        )
+    ]
 
 
-def write(path: Path, timelines: Sequence[Timeline], options: Options = NONE) -> None:
-    (timeline,) = timelines
-    write_tiers(path, {options.annotator or PROPOSAL: timeline})
-
-
-def read_tiers(path: Path) -> dict[str, Timeline]:
-    """Return the timelines of all independent tiers of the file at `path`, by annotator.
-
-    The steps are the vocabulary of the tier's type. The annotator is the attribute of the tier, or
-    its name if the attribute is empty. The name is also used for copies of the prediction, and if
-    an annotator has several tiers.
-    """
-    root = _parse(path, read_text(path))
-    return _timelines(root, _tiers(root, path), path)
-
-
-def _tiers(root: etree.Element, path: Path) -> dict[str, list[etree.Element]]:
+def _tiers(root: etree.Element, path: Path) -> Tiers:
     """Return the independent tiers by annotator; "ann (2)" belongs to "ann"."""
     tiers = root.iter("TIER")
     free = {each.attrib["TIER_ID"]: each for each in tiers if each.get("PARENT_REF") is None}
@@ -86,120 +88,118 @@ def _tiers(root: etree.Element, path: Path) -> dict[str, list[etree.Element]]:
     return {whose[name] if count[whose[name]] == 1 else name: each for name, each in found.items()}
 
 
-def _choose(tiers: Mapping[str, list[etree.Element]], options: Options, path: Path) -> str:
+def _choose(tiers: Tiers, options: Options, path: Path) -> str:
     """Choose the tier by name or annotator, or with `choose_tier`."""
-    written = {
-        name: [a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION")]
-        for name, each in tiers.items()
-    }
+    written = {name: _annotations(each) for name, each in tiers.items()}
     wanted = options.annotator
-    if wanted is None or wanted in tiers:
-        return choose_tier(written, options, path)
     mine = [
         name
-        for name, each in tiers.items()
-        if wanted in (each[0].get("ANNOTATOR"), each[0].get("TIER_ID"))
+        for name, (first, *_) in tiers.items()
+        if wanted is not None and wanted in (first.get("ANNOTATOR"), first.get("TIER_ID"))
     ]
+    if wanted in tiers or not mine:
+        return choose_tier(written, options, path)
     mine = [name for name in mine if written[name]] or mine[:1]
     if len(mine) > 1:
         what = f"has several tiers of {wanted!r}: {', '.join(map(repr, mine))}"
         fail(path, what, "Choose one: annotator=NAME")
-    return mine[0] if mine else choose_tier(written, options, path)
+    return mine[0]
 
 
-def _timelines(
-    root: etree.Element, tiers: Mapping[str, list[etree.Element]], path: Path
-) -> dict[str, Timeline]:
-    properties = {each.attrib["NAME"]: each.text or "" for each in root.iter("PROPERTY")}
-    slots = {each.attrib["TIME_SLOT_ID"]: each.get("TIME_VALUE") for each in root.iter("TIME_SLOT")}
-    media = [each.attrib for each in root.iter("MEDIA_DESCRIPTOR")] or [{"MEDIA_URL": path.stem}]
-    videos = (each for each in media if each.get("MIME_TYPE", "").startswith("video"))
-    linked = next(videos, media[0])
-    origin = int(linked.get("TIME_ORIGIN", 0))  # the time in the video at ELAN's time 0
-    words = {
-        each.get("CV_ID"): [
-            entry.text
-            for tag in ("CV_ENTRY", "CVE_VALUE")
-            for entry in each.iter(tag)
-            if entry.text
-        ]
-        for each in root.iter("CONTROLLED_VOCABULARY")
-    }
-    allowed = {
-        each.get("LINGUISTIC_TYPE_ID"): words.get(each.get("CONTROLLED_VOCABULARY_REF"), [])
-        for each in root.iter("LINGUISTIC_TYPE")
-    }
-    length = properties.get("stepcut:duration")
-    duration = need_seconds(length, path) if length else None
-    video = properties.get("stepcut:video", video_name(unquote(linked["MEDIA_URL"])))
-    found = {}
-    for name, each in tiers.items():
-        steps = dict.fromkeys(
-            step for tier in each for step in allowed.get(tier.get("LINGUISTIC_TYPE_REF"), [])
-        )
-        written = (a for tier in each for a in tier.iter("ALIGNABLE_ANNOTATION"))
-        segments = [_segment(a, slots, origin, path) for a in written]
-        found[name] = Timeline(segments, duration, list(steps), video)
-    return found
+def _annotations(tiers: Sequence[etree.Element]) -> list[etree.Element]:
+    return list(chain.from_iterable(tier.iter("ALIGNABLE_ANNOTATION") for tier in tiers))
 
 
-def write_tiers(path: Path, tiers: Mapping[str, Timeline]) -> None:
-    """Write `tiers`, the timelines of several annotators of one video, to `path`."""
-    videos = {timeline.video for timeline in tiers.values()}
-    if len(videos) != 1:
-        raise AnnotationError(
-            f"{path}: an .eaf file stores one video, not {sorted(videos)}. Write one file each.",
-            path=path,
-        )
-    rows = [
-        (name if place == 0 else f"{name} ({place + 1})", name, row)
-        for name, timeline in tiers.items()
-        for place, row in enumerate(without_overlap(_lasting(timeline)))
+def _vocabulary(root: etree.Element, types: set[str | None]) -> Iterator[str]:
+    """Yield the words that the `types` of the chosen tiers allow."""
+    kinds = [
+        each for each in root.iter("LINGUISTIC_TYPE") if each.get("LINGUISTIC_TYPE_ID") in types
     ]
-    times = [[round(MILLI * t) for t in (s.start, s.end)] for _, _, row in rows for s in row]
-    ends = sorted((times[i][side], 1 - side, i) for i in range(len(times)) for side in (0, 1))
-    slots = {(i, 1 - starts): place for place, (_, starts, i) in enumerate(ends, start=1)}
-    steps = dict.fromkeys(step for timeline in tiers.values() for step in timeline.steps)
+    names = {kind.get("CONTROLLED_VOCABULARY_REF") for kind in kinds}
+    for vocabulary in root.iter("CONTROLLED_VOCABULARY"):
+        if vocabulary.get("CV_ID") in names:
+            for tag in ("CV_ENTRY", "CVE_VALUE"):
+                yield from (entry.text for entry in vocabulary.iter(tag) if entry.text)
+
+
+def _segment(
+    annotation: etree.Element, slots: Mapping[str, str | None], origin: int, path: Path
+) -> Segment:
+    where = f"{path}, annotation {annotation.get('ANNOTATION_ID')}"
+    start, end = (slots.get(annotation.attrib[f"TIME_SLOT_REF{side}"]) for side in (1, 2))
+    if start is None or end is None:
+        fail(where, "has no times", "Align it in ELAN")
+    text = " ".join((annotation.findtext("ANNOTATION_VALUE") or "").split())
+    first, last = ((int(time) + origin) / MILLI for time in (start, end))
+    return build_segment(first, last, text, where)
+
+
+def _parse(path: Path, text: str) -> etree.Element:
+    """Parse an ELAN file; refuse entity definitions."""
+    declared = re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE)
+    if declared:
+        line = text.count("\n", 0, declared.start()) + 1
+        what = f"contains <!{declared[1]}, which can include other files and is not allowed"
+        fail(path, what, "Remove it", line)
+    try:
+        root = etree.fromstring(text)
+    except etree.ParseError as error:
+        fail(path, f"is not an ELAN file ({error})", "Open and save it in ELAN")
+    if root.tag != "ANNOTATION_DOCUMENT":
+        what = f"is XML, but not an ELAN file (<{root.tag[:40]}>)"
+        fail(path, what, "Open and save it in ELAN")
+    return root
+
+
+def write(path: Path, timelines: Sequence[Timeline], options: Options) -> None:
+    """Write a tier without overlaps, and further ones for what overlaps."""
+    (timeline,) = timelines
+    name = options.annotator or PROPOSAL
+    rows = without_overlap([_lasting(segment) for segment in timeline])
+    times = [(round(MILLI * s.start), round(MILLI * s.end)) for row in rows for s in row]
+    # Slots are sorted by time; at one time, ends precede starts.
+    order = sorted(
+        (time, 1 - side, n) for n, ends in enumerate(times) for side, time in enumerate(ends)
+    )
+    slots = {(n, 1 - starts): place for place, (_, starts, n) in enumerate(order, start=1)}
     lines = [HEAD.format(date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00"))]
-    lines += _header(path, next(iter(tiers.values())), len(times))
-    lines.append("</HEADER>\n<TIME_ORDER>")
+    lines += [*_header(path, timeline, len(times)), "</HEADER>\n<TIME_ORDER>"]
     lines += [
-        f'<TIME_SLOT TIME_SLOT_ID="ts{i}" TIME_VALUE="{time}"/>'
-        for i, (time, _, _) in enumerate(ends, start=1)
+        f'<TIME_SLOT TIME_SLOT_ID="ts{place}" TIME_VALUE="{time}"/>'
+        for place, (time, _, _) in enumerate(order, start=1)
     ]
     lines.append("</TIME_ORDER>")
     number = 0
-    for tier, annotator, row in rows:
-        who = f"ANNOTATOR={quoteattr(annotator)} TIER_ID={quoteattr(tier)}"
-        lines.append(f'<TIER {who} LINGUISTIC_TYPE_REF="step">')
+    for place, row in enumerate(rows, start=1):
+        tier = quoteattr(name if place == 1 else f"{name} ({place})")
+        lines.append(
+            f'<TIER ANNOTATOR={quoteattr(name)} TIER_ID={tier} LINGUISTIC_TYPE_REF="step">'
+        )
         for segment in row:
-            place = f'TIME_SLOT_REF1="ts{slots[number, 0]}" TIME_SLOT_REF2="ts{slots[number, 1]}"'
-            value = escape(segment.step)
+            refs = f'TIME_SLOT_REF1="ts{slots[number, 0]}" TIME_SLOT_REF2="ts{slots[number, 1]}"'
             number += 1
             lines.append(
-                f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a{number}" {place}>'
-                f"<ANNOTATION_VALUE>{value}</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION>"
+                f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a{number}" {refs}>'
+                f"<ANNOTATION_VALUE>{escape(segment.step)}</ANNOTATION_VALUE>"
+                "</ALIGNABLE_ANNOTATION></ANNOTATION>"
             )
         lines.append("</TIER>")
     lines.append(TYPE)
-    for i, step in enumerate(steps):
+    for place, step in enumerate(timeline.steps):
         value = f'<CVE_VALUE LANG_REF="und">{escape(step)}</CVE_VALUE>'
-        lines.append(f'<CV_ENTRY_ML CVE_ID="step_{i}">{value}</CV_ENTRY_ML>')
+        lines.append(f'<CV_ENTRY_ML CVE_ID="step_{place}">{value}</CV_ENTRY_ML>')
     lines.append("</CONTROLLED_VOCABULARY>\n</ANNOTATION_DOCUMENT>\n")
     write_text(path, "\n".join(lines))
 
 
-def _lasting(timeline: Timeline) -> list[Segment]:
-    """Return the segments in whole milliseconds; ELAN needs a length, so a click lasts one."""
-    found = []
-    for segment in timeline:
-        first, last = whole_units(segment, MILLI)
-        found.append(Segment(first / MILLI, max(last, first + 1) / MILLI, segment.step))
-    return found
+def _lasting(segment: Segment) -> Segment:
+    """Return the segment in whole milliseconds; ELAN needs a length, so a click lasts one."""
+    first, last = whole_units(segment, MILLI)
+    return replace(segment, start=first / MILLI, end=max(last, first + 1) / MILLI)
 
 
 def _header(path: Path, timeline: Timeline, annotations: int) -> Iterator[str]:
-    """The linked video, and the properties of stepcut."""
+    """Yield the linked video, and the properties of stepcut."""
     media = _media(path, timeline.video)
     if media is not None:
         kind = mimetypes.guess_type(media.name)[0] or "video/mp4"
@@ -228,32 +228,3 @@ def _media(path: Path, video: str) -> Path | None:
         return Path(video).resolve() if Path(video).exists() else (here / video).resolve()
     beside = [here / f"{video}{suffix}" for suffix in sorted(VIDEO_SUFFIXES)]
     return next((file for file in beside if file.exists()), here / f"{video}.mp4")
-
-
-def _parse(path: Path, text: str) -> etree.Element:
-    """Parse an ELAN file; refuse entity definitions."""
-    declared = re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE)
-    if declared:
-        line = text.count("\n", 0, declared.start()) + 1
-        what = f"contains <!{declared[1]}, which can include other files and is not allowed"
-        fail(path, what, "Remove it", line)
-    try:
-        root = etree.fromstring(text)
-    except etree.ParseError as error:
-        fail(path, f"is not an ELAN file ({error})", "Open and save it in ELAN")
-    if root.tag != "ANNOTATION_DOCUMENT":
-        what = f"is XML, but not an ELAN file (<{root.tag[:40]}>)"
-        fail(path, what, "Open and save it in ELAN")
-    return root
-
-
-def _segment(
-    annotation: etree.Element, slots: Mapping[str, str | None], origin: int, path: Path
-) -> Segment:
-    where = f"{path}, annotation {annotation.get('ANNOTATION_ID')}"
-    start, end = (slots.get(annotation.attrib[f"TIME_SLOT_REF{side}"]) for side in (1, 2))
-    if start is None or end is None:
-        fail(where, "has no times", "Align it in ELAN")
-    text = " ".join((annotation.findtext("ANNOTATION_VALUE") or "").split())
-    first, last = ((int(time) + origin) / MILLI for time in (start, end))
-    return build_segment(first, last, text, where)

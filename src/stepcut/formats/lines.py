@@ -21,13 +21,14 @@ from stepcut.formats.common import (
     Options,
     build_segment,
     choose_tier,
+    fail,
     need_seconds,
+    read_text,
     refuse_background,
     seconds,
     whole_units,
     without_overlap,
 )
-from stepcut.formats.text import fail, read_text
 from stepcut.timeline import BACKGROUND, Segment, Timeline
 
 # ---------------------------------------------------------------------- subtitles

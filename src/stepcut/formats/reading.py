@@ -1,33 +1,42 @@
 """Read label files: one timeline, all of a file, or all of a folder."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from stepcut.errors import AnnotationError, OptionError, unknown
 from stepcut.files.addresses import path_text
 from stepcut.files.names import match_videos, short_names
+from stepcut.formats import boris, lines, rows
 from stepcut.formats.common import (
+    LIMIT,
     MILLI,
     NONE,
     Options,
     as_columns,
+    fail,
     frame_rate,
+    parse_json,
+    read_text,
+    refusals,
     touching,
     where_present,
 )
 from stepcut.formats.registry import (
     FORMATS,
+    FRAMES,
+    REMOVED,
+    Format,
     choose_format,
-    is_excel,
+    format_to_write,
     label_files,
-    recognise,
-    recognise_sheet,
-    unread_folders,
+    label_files_in,
+    labels_folder,
 )
-from stepcut.formats.text import fail, read_text, refusals, warn_once
+from stepcut.progress import warn_once
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
@@ -113,15 +122,9 @@ def read_all(
     """Return all timelines in one file, without those that have no labels by the annotator."""
     place = Path(path_text(path))
     named = choose_format(format) if format else None
-    excel = is_excel(place)
-    text = "" if excel else read_text(place, encoding)
+    text = None if _is_excel(place) else read_text(place, encoding)
     with refusals(place, named.title if named else "a label file"):
-        if excel:
-            form, content = recognise_sheet(place, named, options)
-        elif named is None:
-            form, content = recognise(place, text, options)
-        else:
-            form, content = named, named.parse(text, place)
+        form, content = _parse(place, text, named, options)
         # The EgoProceL reader reports the wrong line itself.
         if form.matches and form.name != "egoprocel" and not form.matches(content):
             what = f"is not {form.title}: keys or columns are missing"
@@ -129,13 +132,72 @@ def read_all(
     if form.read is None:
         fail(place, f"stepcut cannot read format {form.name!r}", "Read the original file instead")
     if options.columns and form.name not in ("csv", "tsv", "xlsx"):
-        warn_once(place.parent, f"columns apply only to tables; {form.title} ignores them")
+        warn_once(f"{place.parent}: columns apply only to tables; {form.title} ignores them")
     with refusals(place, form.title):
         timelines = form.read(content, place, options)
     unit = options.rate or form.unit
     if form.unit == MILLI:  # the format needs a length, so a click lasts a millisecond
         timelines = [_clicks_again(each) for each in timelines]
     return [touching(each, unit) for each in timelines] if unit else timelines
+
+
+def _parse(
+    path: Path, text: str | None, named: Format | None, options: Options
+) -> tuple[Format, Any]:
+    """Return the format of a file, which suffix and content select if none is `named`, and its content.
+
+    A table with `options.columns` is a plain table, not one of another program.
+    """
+    suffix = path.suffix.lower()
+    parse: Callable[[str, Path], Any] = rows.parse_rows
+    if text is None:  # Excel
+        kind = named or FORMATS["xlsx"]
+        if named and named.name != "xlsx" and named.parse != parse:
+            fail(path, f"is an Excel file, not {named.title}", "Choose another format, or none")
+        content: Any = rows.read_sheet(path, options.sheet)
+    else:
+        if not named and suffix == ".txt":
+            named = FORMATS[_text_format(path, text, options)]
+        kind = named or FORMATS[format_to_write(path)]
+        parse, content = kind.parse, kind.parse(text, path)
+    if named:
+        return named, content
+    alike = [form for form in FORMATS.values() if form.matches and form.parse == parse]
+    if parse == rows.parse_rows:
+        alike = [f for f in alike if not options.columns and suffix in (".xlsx", f.suffix, ".csv")]
+    found = next((form for form in alike if form.matches and form.matches(content)), None)
+    if found is None and parse == parse_json:
+        if isinstance(content, dict) and {"labels", "samples"} & content.keys():
+            what = "looks like FiftyOne, which stepcut no longer reads"
+            fail(path, what, REMOVED["fiftyone"].capitalize())
+        names = ", ".join(form.name for form in alike)
+        fail(path, "is JSON of an unknown format", f"Supported: {names} (docs/formats.md)")
+    return found or kind, content
+
+
+def _is_excel(path: Path) -> bool:
+    """Whether `path` is an Excel file by its suffix and its first bytes, those of a zip file."""
+    if path.suffix.lower() != ".xlsx" or not path.is_file() or path.stat().st_size > LIMIT:
+        return False  # `read_text` refuses what is too large
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _text_format(path: Path, text: str, options: Options) -> str:
+    if lines.is_audacity(text):
+        return "audacity"
+    if "\t" in text.split("\n", 1)[0]:
+        table = rows.parse_rows(text, path)
+        if boris.matches_events(table):
+            return "boris-events"
+        if any(rows.is_timed(row.cells) for row in table[:2]):
+            return "tsv"
+    if lines.is_ranges(text):
+        return "frame-ranges"
+    if path.parent.name != FRAMES and options.rate is None and lines.find_mapping(path) is None:
+        what = "is not a label track of Audacity, not a table and not in a folder 'groundTruth'"
+        fail(path, what, "Set its format")
+    return "mstcn"
 
 
 def _clicks_again(timeline: Timeline) -> Timeline:
@@ -183,9 +245,9 @@ def read_folder(
     >>> read_folder("labels")
     {'video1': <Timeline video1: 3 segments of 3 steps, 60.0 s>}
     """
-    files = label_files(Path(path_text(path)))
-    for folder, others in unread_folders(Path(path_text(path))).items():
-        warn_once(folder, f"not read: label files such as {others[0].name} ({len(others)} in all)")
+    place = Path(path_text(path))
+    files = label_files(place)
+    _warn_of_others(place, files)
     columns = as_columns(columns)
     options = Options(frame_rate(rate), annotator, columns, sheet=sheet, confirmed=confirmed)
 
@@ -211,3 +273,13 @@ def read_folder(
             )
         found[name] = timeline, file
     return {name: timeline for name, (timeline, _) in found.items()}
+
+
+def _warn_of_others(path: Path, files: Sequence[Path]) -> None:
+    """Warn of folders near `files` whose label files are not read."""
+    for folder in sorted([path, *labels_folder(path).iterdir()]) if path.is_dir() else ():
+        skipped = folder.name.startswith(".") or folder.suffix == ".proc" or not folder.is_dir()
+        others = [] if skipped else label_files_in(folder)
+        if others and others != files:
+            some = f"{others[0].name} ({len(others)} in all)"
+            warn_once(f"{folder}: not read: label files such as {some}")

@@ -24,6 +24,7 @@ from stepcut.formats.common import (
     Options,
     build_segment,
     entry,
+    fail,
     frame_rate,
     number,
     optional,
@@ -32,7 +33,6 @@ from stepcut.formats.common import (
     where_present,
     whole_units,
 )
-from stepcut.formats.text import fail
 from stepcut.timeline import Segment, Timeline
 
 ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1

@@ -1,4 +1,4 @@
-"""The registry of formats, and format detection."""
+"""The table of formats, and which files have them."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,8 +9,7 @@ from typing import Any
 
 from stepcut.errors import OptionError, choose
 from stepcut.formats import boris, elan, lines, records, rows, tables
-from stepcut.formats.common import MILLI, Options, one_line, one_word
-from stepcut.formats.text import LIMIT, fail, parse_json
+from stepcut.formats.common import MILLI, Options, fail, one_line, one_word, parse_json
 from stepcut.timeline import Timeline
 
 
@@ -114,54 +113,6 @@ _NO_LABELS = re.compile(
 )
 
 
-def recognise(path: Path, text: str, options: Options) -> tuple[Format, Any]:
-    """Detect the format of a file from its suffix and `text`, and parse it.
-
-    A table with `options.columns` is a plain table, not one of another program.
-    """
-    suffix = path.suffix.lower()
-    if suffix == ".txt":
-        form = FORMATS[_text_format(path, text, options)]
-        return form, form.parse(text, path)
-    kind = FORMATS[format_to_write(path)]
-    content = kind.parse(text, path)
-    alike = [form for form in FORMATS.values() if form.matches and form.parse == kind.parse]
-    if kind.parse == rows.parse_rows:
-        alike = [f for f in alike if f.suffix in (suffix, ".tsv") and not options.columns]
-    found = next((form for form in alike if form.matches and form.matches(content)), None)
-    if found is None and kind.parse == parse_json:
-        if isinstance(content, dict) and {"labels", "samples"} & content.keys():
-            what = "looks like FiftyOne, which stepcut no longer reads"
-            fail(path, what, REMOVED["fiftyone"].capitalize())
-        names = ", ".join(form.name for form in alike)
-        fail(path, "is JSON of an unknown format", f"Supported: {names} (docs/formats.md)")
-    return found or kind, content
-
-
-def is_excel(path: Path) -> bool:
-    """Whether `path` is an Excel file by its suffix and its first bytes, those of a zip file."""
-    if path.suffix.lower() != ".xlsx" or not path.is_file():
-        return False
-    if path.stat().st_size > LIMIT:
-        return False  # `read_text` refuses it
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
-
-
-def recognise_sheet(path: Path, named: Format | None, options: Options) -> tuple[Format, Any]:
-    """Return the rows of an Excel file, and the format that they have."""
-    table = rows.read_sheet(path, options.sheet)
-    if named is not None:
-        if named.name != "xlsx" and named.parse != rows.parse_rows:
-            fail(path, f"is an Excel file, not {named.title}", "Choose another format, or none")
-        return named, table
-    alike = ("boris-events", "egoprocel") if not options.columns else ()
-    found = (FORMATS[name] for name in alike)
-    return next(
-        (form for form in found if form.matches and form.matches(table)), FORMATS["xlsx"]
-    ), table
-
-
 def choose_format(name: str) -> Format:
     """Return the format called `name`, or refuse it."""
     if isinstance(name, str) and name in REMOVED:
@@ -184,40 +135,14 @@ def format_to_write(path: Path) -> str:
 
 def label_files(path: Path) -> list[Path]:
     """List the label files of a folder (or its `groundTruth/`), or a single file."""
-    return _label_files_in(_folder_of(path)) if path.is_dir() else [path]
+    return label_files_in(labels_folder(path)) if path.is_dir() else [path]
 
 
-def unread_folders(path: Path) -> dict[Path, list[Path]]:
-    """Return the label files near those of `label_files` that it does not list, by folder."""
-    if not path.is_dir():
-        return {}
-    inner = {one for one in _folder_of(path).iterdir() if one.is_dir() and one.suffix != ".proc"}
-    near = {one for one in inner | {path} if one != _folder_of(path) and one.name[:1] != "."}
-    return {one: files for one in sorted(near) if (files := _label_files_in(one))}
-
-
-def _folder_of(path: Path) -> Path:
+def labels_folder(path: Path) -> Path:
     return path / FRAMES if (path / FRAMES).is_dir() else path
 
 
-def _label_files_in(folder: Path) -> list[Path]:
+def label_files_in(folder: Path) -> list[Path]:
     suffixes = SUFFIXES.keys() - {".xes"}
     files = [p for p in folder.iterdir() if p.is_file() and p.suffix.lower() in suffixes]
     return sorted(p for p in files if p.name[0] != "." and not _NO_LABELS.fullmatch(p.name))
-
-
-def _text_format(path: Path, text: str, options: Options) -> str:
-    if lines.is_audacity(text):
-        return "audacity"
-    if "\t" in text.split("\n", 1)[0]:
-        table = rows.parse_rows(text, path)
-        if boris.matches_events(table):
-            return "boris-events"
-        if any(rows.is_timed(row.cells) for row in table[:2]):
-            return "tsv"
-    if lines.is_ranges(text):
-        return "frame-ranges"
-    if path.parent.name != FRAMES and options.rate is None and lines.find_mapping(path) is None:
-        what = "is not a label track of Audacity, not a table and not in a folder 'groundTruth'"
-        fail(path, what, "Set its format")
-    return "mstcn"

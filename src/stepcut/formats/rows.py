@@ -13,8 +13,7 @@ from pathlib import Path
 
 from stepcut.errors import StepcutError, unknown
 from stepcut.files.atomic import write_text
-from stepcut.formats.common import NONE, Options, need_seconds, plain, seconds
-from stepcut.formats.text import fail, read_text
+from stepcut.formats.common import NONE, Options, fail, need_seconds, plain, read_text, seconds
 from stepcut.plugins import needs
 from stepcut.tables import guarded, unguarded
 

@@ -16,7 +16,9 @@ from stepcut.formats.common import (
     Options,
     build_segment,
     choose_tier,
+    fail,
     plain,
+    read_text,
     seconds,
     where_present,
 )
@@ -32,7 +34,6 @@ from stepcut.formats.rows import (
     simplify,
     write_rows,
 )
-from stepcut.formats.text import fail, read_text
 from stepcut.tables import write_sheet
 from stepcut.timeline import Segment, Timeline
 

@@ -12,8 +12,7 @@ from stepcut.errors import AnnotationError, DataError, FeatureError, VideoError
 from stepcut.features.features import Features
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.names import VIDEO_SUFFIXES, match_videos
-from stepcut.formats.common import seconds
-from stepcut.formats.text import read_text
+from stepcut.formats.common import read_text, seconds
 from stepcut.timeline import Timeline
 
 TOLERANCE = 0.1

@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 from stepcut.annotations import RecipeStep
 from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.features.video.sample import frame_at
-from stepcut.formats.text import decode
+from stepcut.formats.common import decode
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import find_alike
 from stepcut.timeline import unnamed

@@ -4,7 +4,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from stepcut.errors import AnnotationError
-from stepcut.formats.text import read_json, refusals
+from stepcut.formats.common import read_json, refusals
 from stepcut.paper.datasets.dataset import (
     DATASETS,
     Loaded,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import choose
+from stepcut.formats.common import fail, read_json, refusals
 from stepcut.formats.lines import read_numbered_names
 from stepcut.formats.rows import read_rows
 from stepcut.formats.tables import name_numbers, parse_numbered
-from stepcut.formats.text import fail, read_json, refusals
 from stepcut.paper.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, plain_name
 from stepcut.timeline import Segment
 

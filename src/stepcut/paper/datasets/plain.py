@@ -9,9 +9,8 @@ import numpy as np
 from stepcut.errors import AnnotationError
 from stepcut.files.names import match_videos, video_name
 from stepcut.formats import label_files, lines
-from stepcut.formats.common import Options, frame_rate
+from stepcut.formats.common import Options, frame_rate, read_json, read_text, refusals
 from stepcut.formats.reading import read_all
-from stepcut.formats.text import read_json, read_text, refusals
 from stepcut.paper.datasets.dataset import (
     Loaded,
     Shelf,

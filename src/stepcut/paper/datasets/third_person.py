@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import AnnotationError
-from stepcut.formats.common import build_segment, seconds
+from stepcut.formats.common import build_segment, fail, read_text, seconds
 from stepcut.formats.lines import read_mapping
 from stepcut.formats.tables import tell_apart
-from stepcut.formats.text import fail, read_text
 from stepcut.paper.datasets.dataset import (
     DATASETS,
     Loaded,
