@@ -55,7 +55,7 @@ def _walk(name, thing, options):
     for each, part in {k: v for kind in reversed(kinds) for k, v in vars(kind).items()}.items():
         part = getattr(part, "__func__", part)
         shown = not each.startswith("_") if only is None else each in only
-        if shown and inspect.isfunction(part):
+        if shown and inspect.isfunction(part) and "." in part.__qualname__:
             yield f"{name}.{each}", part
 
 

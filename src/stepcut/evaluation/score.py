@@ -128,10 +128,8 @@ class Score:
         return self.matchings[0]
 
     def mapped(self, video: int) -> NDArray[np.int64]:
-        """Return the prediction of one video, by its place, in numbers of true steps.
-
-        A cluster `k` without a step becomes `-2 - k`.
-        """
+        """Return the prediction of one video, by its place, in numbers of true steps; a cluster `k`
+        without a step becomes `-2 - k`."""
         return self._mapped[video]
 
     @cached_property
@@ -146,11 +144,8 @@ class Score:
         return found
 
     def explain(self, clusters: Sequence[str] | None = None) -> str:
-        """Describe the matching, one line per cluster.
-
-        `clusters` are names to print instead of "cluster 3". A name that equals that of its step is
-        printed once.
-        """
+        """Describe the matching, one line per cluster; `clusters` are names to print instead of
+        "cluster 3"."""
         if not self.has_one_matching:
             return "every video has its own matching; see .matchings"
         frames_of_cluster, matching = self.confusion.sum(axis=0), self._matching(0)

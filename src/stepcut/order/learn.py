@@ -185,8 +185,9 @@ def _laid_out(
     wrong = [number for row in rows for number in row if not 0 <= number <= most + 1e-6]
     if counts != needed or wrong:
         seen = f"contains {wrong[0]}" if wrong else f"has {counts} for {needed}"
+        value, allowed = (wrong[0], most) if wrong else (counts, needed)
         raise OptionError(
-            f"{name} {seen}, but must have {wanted}.", setting=name, value=values, allowed=most
+            f"{name} {seen}, but must have {wanted}.", setting=name, value=value, allowed=allowed
         )
     return rows
 

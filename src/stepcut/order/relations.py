@@ -135,10 +135,8 @@ class Relations:
         return median_low(self.times[step])
 
     def next(self, done: Iterable[int] = ()) -> list[tuple[int, float]]:
-        """Predict the next step: (step, probability), most probable first.
-
-        `done` are the steps so far, in order of time; with a set, the last step is unknown. The
-        rest of the probabilities up to 1 is that nothing follows.
+        """Predict what follows the steps `done` (in order of time; with a set, the last step is
+        unknown): (step, probability), most probable first. The rest up to 1 is that nothing does.
         """
         steps = as_items(
             "done", done, (int, np.integer), "the numbers of the steps done so far, such as [0, 2]"

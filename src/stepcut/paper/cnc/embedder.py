@@ -108,10 +108,8 @@ class Embedder:
         progress: Hook = silent,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Train on vectors `(T, d)` or maps `(T, C, h, w)` of at least two videos of one task.
-
-        `checkpoint` is a file that stores the state of training; the same call resumes.
-        """
+        """Train on vectors `(T, d)` or maps `(T, C, h, w)` of at least two videos of one task; the
+        file `checkpoint` stores the state of training, and the same call resumes."""
         features = self._check(features)
         device = find_device(self.device)
         tuned = self.network.tune_backbone

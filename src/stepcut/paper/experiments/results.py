@@ -127,7 +127,8 @@ class Results:
         }
         kept["cells"] = [[cell["cell"], cell["figures"]] for cell in self.record["cells"]]
         digest = hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
-        return str(safe_name(f"{self.experiment.name}-{self.record['data']}-{digest[:8]}.json"))
+        data = str(self.record["data"]).replace("/", "-")
+        return str(safe_name(f"{self.experiment.name}-{data}-{digest[:8]}.json"))
 
     def _columns(self) -> list[str]:
         """Tasks; for EgoProceL its parts as the paper orders them; data sets that are compared."""
