@@ -17,7 +17,12 @@ from stepcut.methods.consensus import (
     pairwise_agreement,
 )
 from stepcut.methods.stepcut.change_points import find_change_points
-from stepcut.methods.stepcut.restarts import choose_count, choose_width, usual_times
+from stepcut.methods.stepcut.restarts import (
+    choose_count,
+    choose_width,
+    find_segments,
+    usual_times,
+)
 from stepcut.methods.stepcut.slow_features import (
     centre,
     refined_axes,
@@ -43,6 +48,13 @@ def test_change_points_are_the_best_of_all(seed: int) -> None:
     ]
     best = min(every, key=cost)
     assert tuple(find_change_points(rows, count, shortest, longest)) == best
+
+
+@pytest.mark.parametrize("frames", [60, 20_000])
+def test_segments_of_a_video_of_any_length_end_where_the_rows_change(frames: int) -> None:
+    ends = np.array([0, 0.1, 0.35, 0.5, 0.6, 0.85, 1]) * frames
+    rows = np.repeat(np.eye(6), np.diff(ends).astype(int), axis=0)
+    assert np.abs(find_segments(rows, 4, shortest=2) - ends).max() <= max(0, frames // 300)
 
 
 def test_change_points_that_cannot_be_are_refused() -> None:

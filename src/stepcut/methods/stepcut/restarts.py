@@ -178,11 +178,20 @@ def draw_starts(
 
 
 def find_segments(rows: Floats, count: int, shortest: float) -> NDArray[np.int64]:
-    """Bounds of the segments of one video (T, p) between its change points; a short video has fewer."""
-    least = max(1, round(shortest))
+    """Bounds of the segments of one video (T, p) between its change points; a short video has fewer.
+
+    Beyond 60 times the shortest segment each, means of blocks stand for the rows: the search is
+    quadratic in the longest segment.
+    """
+    least, most = max(1, round(shortest)), round(60 * shortest)
     number = max(1, min(round(SEGMENTS * count), len(rows) // least))
-    longest = max(round(60 * shortest), -(-len(rows) // number))
-    return find_change_points(rows, number, least if number > 1 else 1, longest)
+    block = 1 if len(rows) <= number * most else -(-2 * len(rows) // (number * most))
+    if block == 1:
+        return find_change_points(rows, number, least if number > 1 else 1, most)
+    starts = np.arange(0, len(rows), block)
+    means = np.add.reduceat(rows, starts) / np.diff(starts, append=len(rows))[:, None]
+    bounds = find_change_points(means, number, 1, most)
+    return np.append(starts, len(rows))[bounds]
 
 
 def _unit(rows: Floats) -> Floats:
