@@ -198,10 +198,10 @@ def train(
 
 
 def read_backbone(weights: Path) -> Any:
-    from stepcut.features.backbones.resnet50 import resnet50
+    from stepcut.features.backbones.networks import resnet50_graph
     from stepcut.features.backbones.weights import read_weights
 
-    return resnet50(read_weights(weights)[0], layer="conv4c", family="v1")
+    return resnet50_graph(read_weights(weights)[0], layer="conv4c", family="v1")
 
 
 def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> str:

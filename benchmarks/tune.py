@@ -36,14 +36,14 @@ def decode(videos: list[Path], out: Path, rate: float) -> None:
 
 
 def train(file: Path, weights: Path, layer: str, iterations: int, device: str, chunk: int) -> None:
-    from stepcut.features.backbones.resnet50 import family_of, resnet50
+    from stepcut.features.backbones.networks import family_of, resnet50_graph
     from stepcut.features.backbones.weights import read_weights
 
     with np.load(file, allow_pickle=False) as stored:
         rate = float(stored["rate"])
         frames = [stored[name] for name in stored.files if name != "rate"]
     arrays, metadata = read_weights(weights)
-    backbone = TunableBackbone(resnet50(arrays, layer, family_of(arrays, metadata)))
+    backbone = TunableBackbone(resnet50_graph(arrays, layer, family_of(arrays, metadata)))
     count = sum(len(rows) for rows in frames)
     print(f"{len(frames)} videos, {count} frames, {layer}, {device}, torch {torch.__version__}")
     stamps: list[float] = []

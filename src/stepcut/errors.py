@@ -167,6 +167,16 @@ def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
     raise unknown(setting, name, choices)
 
 
+def wrong(setting: str, value: object, why: str, allowed: object = None) -> OptionError:
+    """Return the error of a `setting` whose `value` is not allowed; the caller raises it.
+
+    >>> print(wrong("fps", 0, "is not a rate; give a number above 0."))
+    fps=0 is not a rate; give a number above 0.
+    """
+    text = f"{setting}={value!r}{'' if why[0] in ':,' else ' '}{why}"
+    return OptionError(text, setting=setting, value=value, allowed=allowed)
+
+
 def check_kind(setting: str, value: object, kinds: type | tuple[type, ...], wanted: str) -> None:
     """Refuse a value that is not of one of the `kinds`, which `wanted` describes."""
     if not isinstance(value, kinds):

@@ -20,8 +20,7 @@ import stepcut as sc
 from stepcut.errors import ExtraNeeded, OptionError
 from stepcut.features.backbones import choose_device, choose_place, load_backbone
 from stepcut.features.backbones.backbone import Backbone
-from stepcut.features.backbones.lite0 import STAGES
-from stepcut.features.backbones.resnet50 import LAYERS, map_shape
+from stepcut.features.backbones.networks import LAYERS, STAGES, map_shape
 from stepcut.features.backbones.weights import FETCHABLE, fetch_weights, weights_file
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from stepcut.features.backbones.resnet50 import BLOCKS
+from stepcut.features.backbones.networks import BLOCKS
 
 
 def random_resnet(stages=3, seed=0):

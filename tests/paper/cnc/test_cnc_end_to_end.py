@@ -7,7 +7,7 @@ from safetensors.numpy import load_file
 
 import stepcut
 from stepcut.cli.main import main
-from stepcut.features.backbones.resnet50 import resnet50
+from stepcut.features.backbones.networks import resnet50_graph
 from stepcut.formats import read
 from stepcut.paper.cnc.method import CnC
 from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone
@@ -19,7 +19,7 @@ SMALL = ["train.iterations=2", "train.frames=3", "train.hidden=4", "train.dim=4"
 @pytest.mark.slow
 def test_learn_tunes_the_backbone_and_segment_uses_it(tmp_path):
     weights = resnet_file(tmp_path / "resnet50.safetensors", stages=1)
-    untuned = resnet50(load_file(weights), "conv2a").convs
+    untuned = resnet50_graph(load_file(weights), "conv2a").convs
     videos = make_kitchen(tmp_path / "kitchen", videos=2, duration=8.0).videos
     saved, cut = str(tmp_path / "p.proc"), tmp_path / "cut.json"
     words = ["learn", *map(str, videos), "-k", "3", "--method", "cnc", "-o", saved, "--quiet"]

@@ -9,7 +9,7 @@ from errors_kit import raises
 from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
-from stepcut.features.backbones.resnet50 import resnet50
+from stepcut.features.backbones.networks import resnet50_graph
 from stepcut.features.backbones.torch_runtime import FUNCTIONS, TorchRuntime, as_tensors
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone
@@ -30,7 +30,7 @@ def tiny_graph():
     for part, (out, into, k) in enumerate([(2, 4, 1), (2, 2, 3), (4, 2, 1)], start=1):
         conv(f"layer1.0.conv{part}", f"layer1.0.bn{part}", out, into, k)
     conv("layer1.0.downsample.0", "layer1.0.downsample.1", 4, 4, 1)
-    return resnet50(weights, "conv2a")
+    return resnet50_graph(weights, "conv2a")
 
 
 def test_tuning_end_to_end_is_exact_in_parts():
@@ -42,7 +42,7 @@ def test_tuning_end_to_end_is_exact_in_parts():
         maps = backbone(torch.from_numpy(frames[0]))
     convs = as_tensors(graph.convs, "cpu")
     plain = TorchRuntime(
-        lambda x: graph.forward(FUNCTIONS, x, convs, **graph.options), graph.mean, graph.scale
+        lambda x: graph.forward(FUNCTIONS, x, convs), graph.mean, graph.scale
     )
     np.testing.assert_allclose(maps.numpy(), plain(frames[0]), rtol=2e-3, atol=2e-3)
     results = []

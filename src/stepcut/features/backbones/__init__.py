@@ -12,23 +12,21 @@ from typing import Any, cast
 
 import numpy as np
 
-from stepcut.errors import ExtraNeeded, FeatureError, OptionError, placed, unknown
-from stepcut.features.backbones import lite0, resnet50
+from stepcut.errors import ExtraNeeded, FeatureError, OptionError, placed, unknown, wrong
 from stepcut.features.backbones.backbone import Backbone, Network, Place
 from stepcut.features.backbones.hubs import HUBS, load_hub
 from stepcut.features.backbones.model_files import SETTINGS, load_file
+from stepcut.features.backbones.networks import load_lite0, load_resnet50
 from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.parallel.engine import Engine, import_folders
 from stepcut.plugins import check_part, find, install_command, is_own, pip_install
 from stepcut.rate import Rate
 
 BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
-    "efficientnet-lite0": lite0.load,
-    "resnet50": resnet50.load,
+    "efficientnet-lite0": load_lite0,
+    "resnet50": load_resnet50,
 }
 """Built-in networks by name. `extract` also accepts "vectors", which reads feature files."""
-GONE = (".xml", ".tflite")
-"""Suffixes of model files that version 0.3 read."""
 NOT_TAKEN = {
     "own": SETTINGS,
     "file": ("weights", "layer", "family"),
@@ -51,33 +49,25 @@ def load_backbone(
     if not isinstance(backbone, str | FeatureSpec):
         return _checked(backbone)
     spec = as_spec(backbone, **settings)
-    if spec.backbone.endswith(GONE):
-        raise OptionError(
-            f"backbone={spec.backbone!r}: OpenVINO and TensorFlow Lite files are no longer read. "
-            "Export the network as .onnx (for .tflite: python -m tf2onnx.convert --tflite).",
-            setting="backbone",
-            value=spec.backbone,
-            allowed=".onnx",
-        )
+    name = spec.backbone
+    if name.endswith((".xml", ".tflite")):
+        what = ": OpenVINO and TensorFlow Lite files are no longer read. Export the network as "
+        what += ".onnx (for .tflite: python -m tf2onnx.convert --tflite)."
+        raise wrong("backbone", name, what, ".onnx")
     load: Callable[[FeatureSpec, Place], Network]
     if spec.is_file:
         kind, load = "file", load_file
-    elif spec.backbone.partition(":")[0] in HUBS:
+    elif name.partition(":")[0] in HUBS:
         kind, load = "hub", load_hub
-    elif spec.backbone in BACKBONES:
-        kind, load = "own", BACKBONES[spec.backbone]
+    elif name in BACKBONES:
+        kind, load = "own", BACKBONES[name]
     else:
-        return _own(spec)
+        return _custom(spec)
     place = choose_place(kind, device, gpus_elsewhere)
-    for name in NOT_TAKEN[kind]:
-        if (value := getattr(spec, name)) is not None:
-            raise OptionError(
-                f"{name}={value!r}: {spec.backbone} does not support it. Remove the setting.",
-                setting=name,
-                value=value,
-            )
-    path = spec.backbone if spec.is_file else None
-    with placed(setting="backbone", path=path):
+    for setting in NOT_TAKEN[kind]:
+        if (value := getattr(spec, setting)) is not None:
+            raise wrong(setting, value, f": {name} does not support it. Remove the setting.")
+    with placed(setting="backbone", path=name if spec.is_file else None):
         return load(spec, place)
 
 
@@ -100,13 +90,11 @@ def open_backbone(
     `fps` replaces the rate of the spec. The workers of `engine` may have GPUs.
     """
     if not isinstance(backbone, str | FeatureSpec):
-        own = load_backbone(backbone)
-        return own, as_spec(own, fps=fps)
-    wanted = as_spec(backbone, fps=fps)
+        return load_backbone(backbone), as_spec(backbone, fps=fps)
+    spec = as_spec(backbone, fps=fps)
     there = engine is not None and engine.gpu_share(device) > 0
-    network = load_backbone(wanted, device, gpus_elsewhere=there)
-    full = getattr(network, "spec", None)  # a model file completes the spec
-    return network, full if isinstance(full, FeatureSpec) else wanted
+    network = load_backbone(spec, device, gpus_elsewhere=there)
+    return network, network.spec if isinstance(network, Network) else spec  # files complete it
 
 
 def device_of(backbone: Backbone) -> str:
@@ -115,17 +103,18 @@ def device_of(backbone: Backbone) -> str:
 
 
 def can_travel(backbone: Backbone) -> bool:
-    """Return whether a worker can import a backbone and its class."""
-    name = type(backbone).__module__.partition(".")[0]
-    module = sys.modules.get(name)
-    places = list(getattr(module, "__path__", [])) or [getattr(module, "__file__", None) or ""]
+    """Return whether a worker can import a backbone and its class.
+
+    It cannot import a class of a notebook, or of a script in the current folder.
+    """
+    module = sys.modules.get(type(backbone).__module__.partition(".")[0])
+    places = [*getattr(module, "__path__", []), getattr(module, "__file__", None) or ""]
     if not any(str(Path(place).parent) in import_folders() for place in places):
-        return False  # of a notebook, or of a script in the current folder
+        return False
     try:
-        pickle.dumps(backbone)
+        return bool(pickle.dumps(backbone))
     except Exception:  # a custom backbone may contain anything
         return False
-    return True
 
 
 def pack(backbone: Backbone) -> partial[Backbone]:
@@ -156,43 +145,29 @@ def unpack(fingerprint: str, packed: bytes) -> Backbone:
     return backbone
 
 
-def _own(spec: FeatureSpec) -> Backbone:
+def _custom(spec: FeatureSpec) -> Backbone:
     """Create a custom backbone without arguments, if the user named it."""
-    name = f"backbone={spec.backbone!r}"
-    if is_own(spec.backbone) and not spec.trusted:
-        raise OptionError(
-            f"{name} is custom code named by a file. If you trust it, use trust=True (--trust).",
-            setting="backbone",
-            value=spec.backbone,
-        )
-    make: Callable[..., Any] = find("backbone", spec.backbone, BACKBONES)
+    name = spec.backbone
+    if is_own(name) and not spec.trusted:
+        what = "is custom code named by a file. If you trust it, use trust=True (--trust)."
+        raise wrong("backbone", name, what)
+    make: Callable[..., Any] = find("backbone", name, BACKBONES)
     try:
         return _checked(make())
     except TypeError as error:
-        raise OptionError(
-            f"{name} cannot be created without arguments ({error}). Pass the object instead.",
-            setting="backbone",
-            value=spec.backbone,
-        ) from error
+        what = f"cannot be created without arguments ({error}). Pass the object instead."
+        raise wrong("backbone", name, what) from error
 
 
 def _checked(backbone: object) -> Backbone:
-    check_part(
-        "backbone", backbone, backbone, ("name", "dim", "size", "fingerprint", "extract"), BACKBONES
-    )
+    needed = ("name", "dim", "size", "fingerprint", "extract")
+    check_part("backbone", backbone, backbone, needed, BACKBONES)
     own = cast(Backbone, backbone)
-    whole = all(
-        isinstance(number, int | np.integer) and number > 0 for number in (own.dim, own.size)
-    )
-    if not (whole and isinstance(own.name, str) and isinstance(own.fingerprint, str)):
-        seen = ", ".join(
-            f"{name}={getattr(own, name)!r}" for name in ("name", "dim", "size", "fingerprint")
-        )
-        raise OptionError(
-            f"backbone {seen}; dim and size must be integers above 0, name and fingerprint strings.",
-            setting="backbone",
-            value=own,
-        )
+    counts = all(isinstance(n, int | np.integer) and n > 0 for n in (own.dim, own.size))
+    if not (counts and isinstance(own.name, str) and isinstance(own.fingerprint, str)):
+        seen = ", ".join(f"{name}={getattr(own, name)!r}" for name in needed[:4])
+        what = f": {seen}; dim and size must be integers above 0, name and fingerprint strings."
+        raise wrong("backbone", own, what)
     return own
 
 
@@ -217,11 +192,8 @@ def choose_device(device: str = "auto") -> str:
     if device == "auto":
         return "cuda" if cuda else "cpu"
     if not cuda:
-        raise OptionError(
-            f"device={device!r}: torch {torch.__version__} finds no CUDA GPU. Use device='cpu'.",
-            setting="device",
-            value=device,
-        )
+        what = f": torch {torch.__version__} finds no CUDA GPU. Use device='cpu'."
+        raise wrong("device", device, what)
     return device
 
 
@@ -231,17 +203,14 @@ def choose_place(kind: str, device: str = "auto", gpus_elsewhere: bool = False) 
     OpenVINO runs our networks and ONNX files on a CPU; torch runs ours on a GPU, and those of hubs.
     Where OpenVINO has no wheel, torch also runs ours on the CPU.
     """
-    if kind == "file" and str(device).startswith("cuda"):
-        raise OptionError(
-            f"device={device!r}: ONNX files run on the CPU. Use --device cpu, or for a GPU a "
-            "network of a hub (hf:, timm:, open_clip:) or a custom backbone.",
-            setting="device",
-            value=device,
-            allowed="cpu",
-        )
-    if gpus_elsewhere and kind != "file" and device != "cpu":
+    if kind == "file":
+        if str(device).startswith("cuda"):
+            what = ": ONNX files run on the CPU. Use --device cpu, or for a GPU a network of a hub "
+            raise wrong("device", device, f"{what}(hf:, timm:, open_clip:) or your own.", "cpu")
+        device = "cpu" if device == "auto" else device
+    elif gpus_elsewhere and device != "cpu":
         return Place("cuda", "torch")
-    where = "cpu" if kind == "file" and device in ("auto", "cpu") else choose_device(device)
+    where = choose_device(device)
     if kind != "hub" and where == "cpu" and _installed("openvino"):
         return Place(where, "openvino")
     if kind != "file" and _installed("torch"):
@@ -259,7 +228,6 @@ def _installed(package: str) -> bool:
 def _has_driver() -> bool:
     """Return whether the NVIDIA driver can be loaded, which is faster than importing torch."""
     try:
-        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        return bool(ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"))
     except OSError:
         return False
-    return True

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.errors import ExtraNeeded, OptionError
+from stepcut.errors import ExtraNeeded, OptionError, wrong
 from stepcut.features.backbones.backbone import Frames, Network, Place, Rows, precision
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.spec import FETCH, FeatureSpec
@@ -30,10 +30,13 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
         raise ExtraNeeded(
             f"{spec.backbone} needs {package} ({error}). Run: {pip_install(package)}"
         ) from error
-    except (RuntimeError, OSError) as error:  # an unknown name, or the download failed
+    except OptionError:
+        raise
+    except (RuntimeError, OSError, ValueError) as error:  # an unknown name, or no download
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        what = f"{hub} cannot load it ({reason}). Check its name and the connection to the hub."
-        raise _refused(spec, what) from error
+        what = f": {hub} cannot load it ({reason}). Check its name and the connection to the hub"
+        allow = "" if _fetches(spec) else ", or allow the download: --weights fetch"
+        raise wrong("backbone", spec.backbone, f"{what}{allow}.") from error
     if spec.weights not in (None, FETCH):
         _fill(module, read_weights(str(spec.weights))[0], spec)
     stated["colour"] = "rgb"
@@ -57,11 +60,6 @@ def load_hub(spec: FeatureSpec, place: Place) -> Network:
     return Network(full, spec.backbone, 0, full.size or 0, mark, build, place)
 
 
-def _refused(spec: FeatureSpec, what: str) -> OptionError:
-    message = f"backbone={spec.backbone!r}: {what}"
-    return OptionError(message, setting="backbone", value=spec.backbone)
-
-
 def _timm(name: str, spec: FeatureSpec) -> Found:
     import timm
 
@@ -76,7 +74,8 @@ def _open_clip(name: str, spec: FeatureSpec) -> Found:
 
     fetch, (name, _, tag) = _may_fetch(spec), name.partition("/")
     if fetch and not tag:
-        raise _refused(spec, "name the weights too, such as open_clip:ViT-B-32/openai.")
+        what = ": name the weights too, such as open_clip:ViT-B-32/openai."
+        raise wrong("backbone", spec.backbone, what)
     model = open_clip.create_model(name, pretrained=tag if fetch else None)
     visual = model.visual
     size = visual.image_size if isinstance(visual.image_size, int) else visual.image_size[0]
@@ -88,16 +87,9 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
     from transformers import AutoModel
     from transformers.image_processing_base import ImageProcessingMixin
 
-    local = {
-        "local_files_only": spec.weights != FETCH or not spec.trusted,
-        "trust_remote_code": False,
-    }
-    try:
-        model = AutoModel.from_pretrained(name, use_safetensors=True, **local)
-        data, _ = ImageProcessingMixin.get_image_processor_dict(name, **local)
-    except (OSError, ValueError) as error:
-        what = f"not on this machine as safetensors ({str(error).strip().splitlines()[0]})"
-        raise _refused(spec, f"{what}. Allow the download: --weights fetch.") from error
+    local = {"local_files_only": not _fetches(spec), "trust_remote_code": False}
+    model = AutoModel.from_pretrained(name, use_safetensors=True, **local)
+    data, _ = ImageProcessingMixin.get_image_processor_dict(name, **local)
     config = getattr(model.config, "vision_config", model.config)
 
     def forward(x: Any) -> Any:
@@ -115,25 +107,26 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
     return model, forward, stated
 
 
+def _fetches(spec: FeatureSpec) -> bool:
+    """Return whether the user, and not a file, allowed a download."""
+    return spec.weights == FETCH and spec.trusted
+
+
 def _may_fetch(spec: FeatureSpec) -> bool:
     """Return whether the user allowed a download; refuse a network without any weights."""
-    if spec.weights is None or (spec.weights == FETCH and not spec.trusted):
-        what = f"backbone={spec.backbone!r} comes without weights (weights={spec.weights!r})"
-        raise OptionError(
-            f"{what}. Use a file with --weights, or allow the download: --weights fetch.",
-            setting="weights",
-            value=spec.weights,
-        )
+    if _fetches(spec):
+        return True
+    if spec.weights in (None, FETCH):
+        what = f": backbone={spec.backbone!r} comes without weights. Use a file with --weights, "
+        raise wrong("weights", spec.weights, f"{what}or allow the download: --weights fetch.")
     name = spec.backbone.partition(":")[2]
-    if spec.weights != FETCH and ":" in name and not name.startswith("local-dir:"):  # as hf-hub: is
-        what = f"backbone={spec.backbone!r} needs its hub even with a weights file"
-        raise OptionError(
-            f"{what}. Allow it with --weights fetch, or use a name of the package.",
-            setting="weights",
-            value=spec.weights,
-            allowed=FETCH,
+    if ":" in name and not name.startswith("local-dir:"):  # as hf-hub: is
+        what = (
+            f": backbone={spec.backbone!r} needs its hub even with a weights file. Allow it with "
         )
-    return spec.weights == FETCH
+        what += "--weights fetch, or use a name of the package."
+        raise wrong("weights", spec.weights, what, FETCH)
+    return False
 
 
 def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
@@ -143,16 +136,12 @@ def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
     try:
         missing = module.load_state_dict(tensors, strict=False).missing_keys
         lost = sorted({name for name, _ in module.named_parameters()} & {*missing})
-        shown = ", ".join(lost[:3])
-        reason = f"{len(lost)} parameters are not in the file ({shown})" if lost else ""
+        reason = f"{len(lost)} parameters are not in the file ({', '.join(lost[:3])})"
     except RuntimeError as error:  # different shapes
-        reason = str(error).splitlines()[-1].strip()
-    if reason:
-        raise OptionError(
-            f"weights={spec.weights!r} do not fit {spec.backbone}: {reason}. Use its own weights.",
-            setting="weights",
-            value=spec.weights,
-        )
+        lost, reason = ["shapes"], str(error).splitlines()[-1].strip()
+    if lost:
+        what = f": they do not fit {spec.backbone}: {reason}. Use its own weights."
+        raise wrong("weights", spec.weights, what)
 
 
 HUBS: dict[str, Callable[[str, FeatureSpec], Found]] = {

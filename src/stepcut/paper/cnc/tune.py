@@ -1,6 +1,6 @@
 """End-to-end training from frames: a trainable backbone under the paper's embedder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -12,18 +12,13 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from stepcut.errors import OptionError
-from stepcut.features.backbones import lite0, resnet50
-from stepcut.features.backbones.backbone import Graph
+from stepcut.features.backbones.networks import SIZE, Graph, family_of, resnet50_graph
 from stepcut.features.backbones.torch_runtime import FUNCTIONS
 from stepcut.features.backbones.weights import read_weights
 from stepcut.features.spec import as_spec
 from stepcut.paper.cnc.network import Encoder, MapEncoder
 
 LAST = torch.channels_last
-FORWARDS: dict[str, Callable[..., Any]] = {
-    "efficientnet-lite0": lite0.forward,
-    "resnet50": resnet50.forward,
-}
 
 
 class TunableBackbone(nn.Module):
@@ -51,7 +46,7 @@ class TunableBackbone(nn.Module):
         """Frames `(n, H, W, 3)` -> maps `(n, C, h, w)`."""
         x = (frames.permute(0, 3, 1, 2).float() - self.mean) / self.scale
         convs = dict(zip(self.names, zip(self.weights, self.biases, strict=True), strict=True))
-        maps: Tensor = self.graph.forward(FUNCTIONS, x, convs, **self.graph.options)
+        maps: Tensor = self.graph.forward(FUNCTIONS, x, convs)
         return maps
 
     def settings(self) -> dict[str, Any]:
@@ -69,18 +64,14 @@ class TunableBackbone(nn.Module):
             n: (np.zeros(s, np.float32), np.zeros(s[0], np.float32))
             for n, s in settings["shapes"].items()
         }
-        forward, mean, scale = (
-            FORWARDS[settings["name"]],
-            tuple(settings["mean"]),
-            tuple(settings["scale"]),
-        )
-        return cls(Graph(settings["name"], forward, convs, mean, scale, dict(settings["options"])))
+        mean, scale = tuple(settings["mean"]), tuple(settings["scale"])
+        return cls(Graph(settings["name"], convs, mean, scale, dict(settings["options"])))
 
 
 class Frames:
     """Frames as features, `(n, 3, 224, 224)`: the input of a trainable backbone."""
 
-    name, dim, size, fingerprint = "frames", 3, resnet50.SIZE, "frames 1"
+    name, dim, size, fingerprint = "frames", 3, SIZE, "frames 1"
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Move the colours of frames `(n, 224, 224, 3)` first."""
@@ -105,8 +96,8 @@ def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
             allowed="resnet50",
         )
     arrays, metadata = read_weights(spec.weights)
-    family = spec.family or resnet50.family_of(arrays, metadata)
-    return TunableBackbone(resnet50.resnet50(arrays, spec.layer or "conv4c", family))
+    family = spec.family or family_of(arrays, metadata)
+    return TunableBackbone(resnet50_graph(arrays, spec.layer or "conv4c", family))
 
 
 class FrameEncoder(Encoder):

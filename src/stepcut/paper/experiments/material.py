@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import DataError, OptionError, StepcutError, choose, unknown
 from stepcut.evaluation.evaluate import fingerprint
-from stepcut.features.backbones.resnet50 import map_shape
+from stepcut.features.backbones.networks import map_shape
 from stepcut.features.extract import extract
 from stepcut.features.features import Failure, Features
 from stepcut.features.files import content_hash, load_features, spec_of
