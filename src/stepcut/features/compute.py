@@ -1,9 +1,8 @@
 """What a worker does for one video: look whether its features are stored, else compute them."""
 
-import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,9 +14,9 @@ import numpy as np
 from stepcut.errors import FeatureError, VideoError
 from stepcut.features.backbones.backbone import Backbone, Frames, Rows
 from stepcut.features.files import (
-    check_stored,
     content_hash,
     feature_file,
+    is_stored,
     known_hash,
     read_rows,
     stamp,
@@ -25,11 +24,10 @@ from stepcut.features.files import (
 )
 from stepcut.features.video.container import blame, check_file, probe
 from stepcut.features.video.sample import Samples, sample_frames
-from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files.addresses import Address
 from stepcut.files.cache import local
 from stepcut.parallel.engine import count_cores
 from stepcut.parallel.worker import count_rows, time_limit
-from stepcut.rate import Rate, as_rate
 
 DECODE_SECONDS = 60.0
 """Time limit for the next packet of an open video."""
@@ -43,11 +41,11 @@ class Job:
     path: Path | Address
     target: Path | Address
     fps: Fraction
-    expected: int | None
-    """Expected number of rows; None if the features are already stored."""
+    fast: bool
+    expected: int = 0
+    """Expected number of rows; 0 if the features are already stored."""
     stamp: str = ""
     """The `stamp` of the file when it was probed."""
-    fast: bool = False
 
 
 def look(
@@ -71,47 +69,51 @@ def look(
         if digest is None:
             return None
         target = feature_file(digest, fps, f"{fingerprint} skip" if fast else fingerprint, cache)
-    if target.exists() and not _discarded(target):
-        return Job(name, path, target, fps, None)
+    if is_stored(target):
+        return Job(name, path, target, fps, fast)
     if quickly:
         return None
     with named(path) as file:
-        duration = probe(file).duration
-    return Job(name, path, target, fps, max(1, round(duration * fps)), seen, fast)
-
-
-def _discarded(stored: Path | Address) -> bool:
-    """Remove damaged stored features and return whether they were; at addresses, check little."""
-    try:
-        if isinstance(stored, Address):
-            check_stored(stored)
-        else:
-            read_rows(stored)
-    except FeatureError:
-        with suppress(OSError):  # a read-only cache
-            stored.unlink(missing_ok=True)
-        return True
-    return False
+        rows = max(1, round(probe(file).duration * fps))
+    return Job(name, path, target, fps, fast, rows, seen)
 
 
 def compute(job: Job, backbone: Backbone | partial[Backbone]) -> int:
     """Compute and store the features of a `job` unless they exist; return the number of rows."""
     if not job.target.exists():
-        opened = backbone() if isinstance(backbone, partial) else backbone
-        unchanged = partial(_check_unchanged, job)
         with named(job.path) as file:
-            compute_features(file, opened, job.fps, job.target, job.fast, unchanged)
+            _store(job, file, backbone() if isinstance(backbone, partial) else backbone)
     return len(read_rows(job.target)[0])
 
 
-def _check_unchanged(job: Job) -> None:
-    """Refuse a file that changed since it was probed, since features are stored by content."""
-    with blame(job.path):
-        if stamp(job.path) != job.stamp:
-            raise VideoError(
-                f"{job.path}: the file changed while it was read. Run the same command again.",
-                path=job.path,
-            )
+def _store(job: Job, file: Path, backbone: Backbone) -> None:
+    device = str(getattr(backbone, "device", None))
+    samples = sample_frames(
+        file,
+        job.fps * frames_per_row(backbone, job.fps),
+        backbone.size,
+        # At least two: FFmpeg decodes damaged frames differently with a single thread.
+        threads=max(2, count_cores()),
+        fast=job.fast,
+        gpu=device if device.startswith("cuda") else None,
+    )
+
+    def metadata() -> dict[str, str]:
+        with blame(job.path):
+            if stamp(job.path) != job.stamp:  # features are stored by content
+                what = "the file changed while it was read. Run the same command again."
+                raise VideoError(f"{job.path}: {what}")
+        return {
+            "rate": str(job.fps),
+            "duration": repr(samples.duration),
+            "corrupt": str(samples.corrupt),
+            "backbone": backbone.fingerprint,
+            **({"fast": "true"} if job.fast else {}),
+        }
+
+    # Close explicitly on errors: the garbage collector could do it inside any other code.
+    with closing(compute_rows(samples, backbone, job.fps)) as rows:
+        write_rows(job.target, rows, metadata)
 
 
 @contextmanager
@@ -125,78 +127,33 @@ def named(path: Path | Address) -> Iterator[Path]:
         raise VideoError(str(error).replace(str(file), str(path)), path=path) from error
 
 
-def compute_features(
-    path: str | os.PathLike[str],
-    backbone: Backbone,
-    fps: Rate,
-    target: AnyPath,
-    fast: bool = False,
-    check: Callable[[], None] = lambda: None,
-) -> Path | Address:
-    """Write the features of the video at `path` to `target` atomically.
-
-    `backbone` computes `fps` rows per second; `fast` is as in `sample_frames`. `check` is called
-    before the file is renamed into place, and an exception in it stops the work.
-    """
-    per_second = as_rate(fps)
-    rate = per_second * frames_per_row(backbone, per_second)
-    device = str(getattr(backbone, "device", None))
-    gpu = device if device.startswith("cuda") else None
-    # At least two threads: FFmpeg decodes damaged frames differently with a single one.
-    samples = sample_frames(
-        path, rate, backbone.size, threads=max(2, count_cores()), fast=fast, gpu=gpu
-    )
-
-    def metadata() -> dict[str, str]:
-        check()
-        return {
-            "rate": str(per_second),
-            "duration": repr(samples.duration),
-            "corrupt": str(samples.corrupt),
-            "backbone": backbone.fingerprint,
-            **({"fast": "true"} if fast else {}),
-        }
-
-    # Close explicitly on errors: the garbage collector could do it inside any other code.
-    with closing(compute_rows(samples, backbone, per_second)) as rows:
-        write_rows(target, rows, metadata)
-    return as_path(target)
-
-
 def compute_rows(
     samples: Samples, backbone: Backbone, fps: Fraction | None = None
 ) -> Generator[Rows]:
-    """Yield rows in batches of `backbone.batch` frames, and report them as progress.
+    """Yield rows in batches of `backbone.batch` frames (32 by default), and report their number.
 
     For a backbone of clips there are `frames_per_row` samples per row; `fps` is the rate of the
     rows, by default that of the samples.
     """
     pictures: Iterator[Frames] = (picture for _, picture in samples)
-    if clip_length(backbone) > 1:
-        pictures = make_clips(
-            pictures, clip_length(backbone), frames_per_row(backbone, fps or samples.fps)
-        )
+    if (length := clip_length(backbone)) > 1:
+        pictures = make_clips(pictures, length, frames_per_row(backbone, fps or samples.fps))
+    size = int(getattr(backbone, "batch", None) or 32)
     with closing(samples):
         while True:
             with time_limit(DECODE_SECONDS, "decoding"):
-                batch = list(islice(pictures, batch_size(backbone)))
+                batch = list(islice(pictures, size))
             if not batch:
                 return
             rows = np.asarray(backbone.extract(np.stack(batch)))
             if rows.ndim not in (2, 4) or rows.shape[:2] != (len(batch), backbone.dim):
-                what = f"backbone {backbone.name} returned {rows.shape} for {len(batch)} frames"
                 raise FeatureError(
-                    f"{what}; it must return one row per frame: "
-                    f"({len(batch)}, {backbone.dim}) or (..., h, w).",
+                    f"backbone {backbone.name} returned {rows.shape} for {len(batch)} frames; it "
+                    f"must return a row per frame: ({len(batch)}, {backbone.dim}) or (..., h, w).",
                     setting="backbone",
                 )
             yield rows
             count_rows(len(rows))
-
-
-def batch_size(backbone: Backbone) -> int:
-    """Return the frames per call of a backbone, 32 by default."""
-    return int(getattr(backbone, "batch", None) or 32)
 
 
 def clip_length(backbone: Backbone) -> int:

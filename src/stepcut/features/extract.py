@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, OptionError, VideoError, WorkerDied, placed
+from stepcut.errors import FeatureError, VideoError, WorkerDied, placed, wrong
 from stepcut.features.backbones import can_travel, device_of, open_backbone, pack
 from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.compute import Job, compute, look
@@ -27,9 +27,9 @@ from stepcut.features.video.container import ended
 from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir, writable
 from stepcut.files.names import safe_name
-from stepcut.parallel.engine import Advance, Done, Engine
+from stepcut.parallel.engine import Engine, Here
 from stepcut.parallel.local import ask, shared
-from stepcut.parallel.worker import attempt, reporting
+from stepcut.parallel.worker import attempt
 from stepcut.progress import Hook, Stage, silent, warn_once
 from stepcut.rate import Rate, as_rate
 
@@ -87,10 +87,9 @@ def extract(
     ((10, 1280), [])
     """
     if getattr(backbone, "backbone", backbone) == VECTORS:
-        broken: list[Failure] = []
-        return load_features(
-            videos, as_spec(backbone, fps=fps).fps, None if strict else broken
-        ), broken
+        failures: list[Failure] = []
+        rate = as_spec(backbone, fps=fps).fps
+        return load_features(videos, rate, None if strict else failures), failures
     network, spec = open_backbone(backbone, fps, device, engine)
     inputs = Inputs("video", find_videos(videos))
     return _extract(inputs, network, spec, cache, progress, strict, engine)
@@ -109,58 +108,50 @@ def _extract(
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
     names, paths = inputs.names, inputs.files
+    pool = engine or _workers(network, [folder, *paths])
     # A worker of a cluster may have another working folder.
     places = [path if engine is None else path.absolute() for path in paths]
-    errors: dict[int, VideoError] = {}
-    answers: dict[int, Any] = {}
-
-    def judge(number: int, answer: object) -> None:
-        """Note the error of a video; raise any other error."""
-        if isinstance(answer, Exception):
-            errors[number] = video_error(answer, names[number], paths[number])
-
-    look_at = partial(
+    see = partial(
         look, fingerprint=network.fingerprint, fps=spec.fps, cache=folder.absolute(), fast=spec.fast
     )
-    with Stage(progress, "look", len(places), "videos") as stage:
-        for number, item in enumerate(zip(names, places, strict=True)):
-            answers[number] = attempt(partial(look_at, quickly=True), item)
-            if answers[number] is not None:
-                stage.advance(item=names[number])
+    videos = list(zip(names, places, strict=True))
+    with Stage(progress, "look", len(videos), "videos") as stage:
+        answers = dict(enumerate(attempt(partial(see, quickly=True), video) for video in videos))
         unknown = [number for number, answer in answers.items() if answer is None]
-        pool = _pool(network, engine, [folder, *paths]) if unknown else None
-        looked = _map(
-            pool,
-            look_at,
-            [(names[number], places[number]) for number in unknown],
+        stage.advance(len(videos) - len(unknown))
+        looked = pool.map(
+            partial(ask, see) if engine else see,
+            [videos[number] for number in unknown],
             lambda at, _: stage.advance(item=names[unknown[at]]),
-            lambda at, _: stage.advance(0, item=names[unknown[at]]),
+            advance=lambda at, _: stage.advance(0, item=names[unknown[at]]),
         )
         answers |= zip(unknown, looked, strict=True)
-    for number, answer in answers.items():
-        judge(number, answer)
+
+    def errors_of(answers: Mapping[int, Any]) -> dict[int, VideoError]:
+        """Return the errors of videos by number; raise any other error."""
+        return {
+            number: video_error(answer, names[number], paths[number])
+            for number, answer in answers.items()
+            if isinstance(answer, Exception)
+        }
+
+    errors = errors_of(answers)
     if strict and errors:
         raise errors[min(errors)]
-    jobs = {number: answer for number, answer in answers.items() if isinstance(answer, Job)}
-    missing = {number: job for number, job in jobs.items() if job.expected is not None}
-    with (
-        writable(folder)
-        if missing and cache is None and isinstance(folder, Path)
-        else nullcontext(folder) as place
-    ):
-        if place != folder:  # a temporary folder: the features are not cached
-            missing = {
-                number: replace(job, target=place / job.target.name)
-                for number, job in missing.items()
-            }
-            jobs |= missing
-        for number, answer in _compute(missing, network, progress, strict, engine, pool).items():
-            judge(number, answer)
+    jobs = {number: answer for number, answer in answers.items() if number not in errors}
+    missing = [number for number, job in jobs.items() if job.expected]
+    own = missing and cache is None and isinstance(folder, Path)
+    with writable(folder) if own else nullcontext(folder) as place:
+        temporary = place != folder  # the features are not cached
+        for number in missing if temporary else []:
+            jobs[number] = replace(jobs[number], target=place / jobs[number].target.name)
+        todo = {number: jobs[number] for number in missing}
+        errors |= errors_of(_compute(todo, network, progress, strict, pool, engine))
         found = [
-            _read(job, paths[number], spec) for number, job in jobs.items() if number not in errors
+            _read(job, paths[number], spec, temporary)
+            for number, job in jobs.items()
+            if number not in errors
         ]
-        if place != folder:
-            found = [replace(one, rows=np.array(one.rows)) for one in found]
     return found, [
         Failure(names[number], str(paths[number]), errors[number]) for number in sorted(errors)
     ]
@@ -171,8 +162,8 @@ def _compute(
     network: Backbone,
     progress: Hook,
     strict: bool,
+    pool: Engine,
     engine: Engine | None,
-    pool: Engine | None,
 ) -> dict[int, Any]:
     """Compute the missing features; return the answers or errors of the `jobs` by number.
 
@@ -181,69 +172,37 @@ def _compute(
     """
     if not jobs:
         return {}
-    first: dict[Path | Address, int] = {}
-    for number, job in jobs.items():
-        first.setdefault(job.target, number)
-    order = sorted(first.values(), key=lambda number: jobs[number].expected or 0, reverse=True)
-    seen = dict.fromkeys(order, 0)
-    total = sum(jobs[number].expected or 0 for number in order)
-    with Stage(progress, "features", total, "frames") as stage:
+    first = {job.target: number for number, job in reversed(jobs.items())}
+    order = sorted(first.values(), key=lambda number: -jobs[number].expected)
+    todo = [jobs[number] for number in order]
+    seen = [0] * len(todo)
+    with Stage(progress, "features", sum(job.expected for job in todo), "frames") as stage:
 
         def advance(at: int, rows: int) -> None:
-            seen[order[at]] += rows
-            stage.advance(rows, item=jobs[order[at]].name)
+            seen[at] += rows
+            stage.advance(rows, item=todo[at].name)
 
         def done(at: int, answer: int | Exception) -> None:
-            number = order[at]
             if isinstance(answer, int):
-                advance(at, answer - seen[number])
+                advance(at, answer - seen[at])
             elif strict or not isinstance(answer, VideoError | WorkerDied):
-                raise video_error(answer, jobs[number].name, jobs[number].path)
-            stage.total = (stage.total or 0) + seen[number] - (jobs[number].expected or 0)
+                raise video_error(answer, todo[at].name, todo[at].path)
+            stage.total = (stage.total or 0) + seen[at] - todo[at].expected
 
-        work = partial(compute, backbone=network if pool is None else pack(network))
-        share = engine.gpu_share(device_of(network)) if engine is not None else 0.0
-        made = _map(pool, work, [jobs[number] for number in order], done, advance, share)
+        work = partial(compute, backbone=network if isinstance(pool, Here) else pack(network))
+        share = engine.gpu_share(device_of(network)) if engine else 0.0
+        made = pool.map(partial(ask, work) if engine else work, todo, done, share, advance)
     answers = dict(zip(order, made, strict=True))
     return {number: answers[first[job.target]] for number, job in jobs.items()}
 
 
-def _pool(
-    network: Backbone, engine: Engine | None, places: Iterable[Path | Address]
-) -> Engine | None:
-    """Return where videos are read: the workers of this machine, or None for this process.
+def _workers(network: Backbone, places: Iterable[Path | Address]) -> Engine:
+    """Return the workers of this machine, or this process for what they cannot see.
 
-    Workers cannot import a class of a notebook or a function, nor see the memory of this process.
+    They cannot import a class of a notebook or a function, nor see the memory of this process.
     """
-    if engine is not None:
-        return engine
     here = not can_travel(network) or any(str(place).startswith("memory:") for place in places)
-    return None if here else shared()
-
-
-def _map(
-    pool: Engine | None,
-    work: Callable[[Any], Any],
-    items: Sequence[Any],
-    done: Done[Any],
-    advance: Advance,
-    gpu: float = 0.0,
-) -> list[Any]:
-    """Return `work(item)` for every item, in the workers of a `pool` or in this process."""
-    if pool is not None:
-        # On a cluster, `ask` starts a process with limits beside each of its workers.
-        return pool.map(partial(ask, work), items, done, gpu, advance)
-    answers = []
-    for number, item in enumerate(items):
-
-        def report(kind: str, value: Any, number: int = number) -> None:
-            if kind != "limit":
-                advance(number, value or 0)
-
-        with reporting(report):
-            answers.append(attempt(work, item))
-        done(number, answers[-1])
-    return answers
+    return Here() if here else shared()
 
 
 def video_error(error: Exception, name: str, path: Path | Address) -> VideoError:
@@ -255,6 +214,13 @@ def video_error(error: Exception, name: str, path: Path | Address) -> VideoError
     if isinstance(error, VideoError):
         return error
     raise error
+
+
+def _read(job: Job, path: Path | Address, spec: FeatureSpec, copy: bool) -> Features:
+    rows, metadata = read_rows(job.target)
+    rate, duration = as_rate(metadata["rate"]), float(metadata["duration"])
+    rows = np.array(rows) if copy else rows
+    return Features(rows, rate, duration, job.name, str(path), int(metadata["corrupt"]), spec)
 
 
 def export(features: Features, folder: AnyPath) -> Path | Address:
@@ -270,18 +236,9 @@ def export(features: Features, folder: AnyPath) -> Path | Address:
         "spec": features.spec and json.dumps(features.spec.to_json()),
     }
     # A file name may contain bytes that are not text, but the file header must be text.
-    save_rows(
-        target,
-        features.rows,
-        {k: v.encode("utf-8", "replace").decode() for k, v in metadata.items() if v},
-    )
+    text = {k: v.encode("utf-8", "replace").decode() for k, v in metadata.items() if v}
+    save_rows(target, features.rows, text)
     return target
-
-
-def _read(job: Job, path: Path | Address, spec: FeatureSpec) -> Features:
-    rows, metadata = read_rows(job.target)
-    rate, duration = as_rate(metadata["rate"]), float(metadata["duration"])
-    return Features(rows, rate, duration, job.name, str(path), int(metadata["corrupt"]), spec)
 
 
 def read_source(
@@ -304,7 +261,7 @@ def read_source(
     inputs = find_inputs(source)
     failures: list[Failure] = []
     if inputs.kind == "arrays":
-        return _from_arrays(inputs.arrays, rate), []
+        return _from_arrays(inputs.arrays, as_rate(rate, "rate")), []
     if inputs.kind != "video":
         return read_files(inputs, rate, None if strict else failures), failures
     spec = need_spec(spec)
@@ -314,6 +271,18 @@ def read_source(
         reasons = "".join("; " + " ".join(str(failure).split()).rstrip(".") for failure in failures)
         raise VideoError(f"none of the {len(inputs)} videos can be used{reasons}.")
     return features, failures
+
+
+def _from_arrays(named: Mapping[str, Any], rate: Fraction) -> list[Features]:
+    if not named:
+        raise FeatureError("no arrays. Pass at least two, each of shape (T, d).", setting="videos")
+    features = []
+    for name, array in named.items():
+        with placed(video=name):
+            rows = check_rows(array, f"video {name}")
+        features.append(Features(rows, rate, len(rows) / float(rate), name))
+    check_alike(features)
+    return features
 
 
 def read_like(
@@ -329,32 +298,30 @@ def read_like(
     `video` is a video, a feature file, an array or features. The rows must have this `rate`
     (per second) and `shape`. `spec` is None if the procedure was learned from feature files.
     """
-    if isinstance(video, Features):
-        features = video
-    else:
-        inputs = find_inputs(video if _holds_paths(video) else {"video": video})
+    features = video
+    if not isinstance(video, Features):
+        some = video if isinstance(video, list | tuple) else [video]
+        paths = any(isinstance(item, str | os.PathLike | Address) for item in some)
+        inputs = find_inputs(video if paths else {"video": video})
         if len(inputs) > 1:
-            raise OptionError(
-                f"{len(inputs)} videos instead of one. Pass one file at a time.",
-                setting="video",
-                value=len(inputs),
-                allowed=1,
-            )
+            raise wrong("video", len(inputs), "videos instead of one. Pass one file at a time.", 1)
         [features], _ = read_source(
             inputs, rate, spec, strict=True, progress=progress, device=device
         )
-    seen, expected = list(features.rows.shape[1:]), list(shape)
+    seen, expected, made = list(features.rows.shape[1:]), list(shape), features.spec
+    unlike = spec.unlike(made) if spec is not None and made is not None else []
+    theirs, ours = (
+        ", ".join(f"{name}={getattr(one, name)}" for name in unlike) for one in (made, spec)
+    )
 
-    def refused(what: str, value: object, allowed: object, setting: str | None = None) -> Exception:
-        message = f"{features.name}: {what}"
-        return FeatureError(
-            message, video=features.name, setting=setting, value=value, allowed=allowed
-        )
+    def refused(what: str, value: object, allowed: object, **about: str) -> FeatureError:
+        text = f"{features.name}: {what}"
+        return FeatureError(text, video=features.name, value=value, allowed=allowed, **about)
 
     if features.rate != rate:
         what = f"{features.rate} rows per second; this procedure was learned at {rate}. "
         what += f"Recompute: stepcut features VIDEO -o DIR --fps {rate}"
-        raise refused(what, features.rate, rate, "rate")
+        raise refused(what, features.rate, rate, setting="rate")
     if seen != expected:
         advice = "Compute them in the same way"
         if spec is not None:
@@ -362,38 +329,13 @@ def read_like(
             advice = alike if spec.of_videos else "Use features of the same columns"
         what = f"a row has shape {seen}; this procedure was learned from {expected}. {advice}."
         raise refused(what, seen, expected)
-    if spec is not None and features.spec is not None and (unlike := spec.unlike(features.spec)):
-        made, learned = (
-            ", ".join(f"{name}={getattr(one, name)}" for name in unlike)
-            for one in (features.spec, spec)
-        )
-        if unlike == ["columns"]:
-            what = f"{made}, but this procedure was learned with {learned}. Rename the columns of "
-            what += "the sensor file, then run stepcut features again."
-            raise refused(what, features.spec.columns, spec.columns)
+    if unlike == ["columns"]:
+        what = f"{theirs}, but this procedure was learned with {ours}. Rename the columns of the "
+        what += "sensor file, then run stepcut features again."
+        raise refused(what, theirs, ours)
+    if unlike:
         warn_once(
-            f"features computed with {made} do not fit a procedure learned with {learned}. "
+            f"features computed with {theirs} do not fit a procedure learned with {ours}. "
             "Results may be wrong; use the video itself."
         )
-    return features
-
-
-def _holds_paths(video: object) -> bool:
-    some = video if isinstance(video, list | tuple) else [video]
-    return any(isinstance(one, str | os.PathLike | Address) for one in some)
-
-
-def _from_arrays(named: Mapping[str, Any], rate: Rate) -> list[Features]:
-    if not named:
-        raise FeatureError("no arrays. Pass at least two, each of shape (T, d).", setting="videos")
-    per_second = as_rate(rate, "rate")
-    checked = {}
-    for name, one in named.items():
-        with placed(video=str(name)):
-            checked[str(name)] = check_rows(one, f"video {name}")
-    features = [
-        Features(rows, per_second, len(rows) / float(per_second), name)
-        for name, rows in checked.items()
-    ]
-    check_alike(features)
     return features

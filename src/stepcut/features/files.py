@@ -3,13 +3,13 @@
 The cache uses safetensors, written atomically and memory-mapped. A user's files are checked.
 """
 
-import contextlib
 import hashlib
 import json
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -59,9 +59,9 @@ def stamp(path: Path | Address) -> str:
 
 def known_hash(path: AnyPath, cache: Path | Address) -> str | None:
     """Return the `content_hash` of an unchanged video from the `cache`, None if it has none."""
-    seen = _seen(path)
-    with contextlib.suppress(OSError, ValueError):
-        entry = read_json(_memory(path, cache))
+    memory, seen = _memory(path, cache)
+    with suppress(OSError, ValueError):
+        entry = read_json(memory)
         if {key: entry.get(key) for key in seen} == seen:
             return str(entry["sha256"])
     return None
@@ -71,30 +71,24 @@ def content_hash(path: AnyPath, cache: Path | Address) -> str:
     """Return the SHA-256 of the video at `path`, cached by path and `stamp`."""
     if (known := known_hash(path, cache)) is not None:
         return known
-    file, seen = as_path(path), _seen(path)
+    file, (memory, seen), hashed = as_path(path), _memory(path, cache), hashlib.sha256()
     with open(local(file), "rb") as opened:
-        hashed = hashlib.sha256()
         while block := opened.read(1 << 24):
             hashed.update(block)
             alive()
-    digest = hashed.hexdigest()
     # A recently changed file may change again within the same time stamp, so do not cache it.
     changed = 0 if isinstance(file, Address) else file.stat().st_ctime_ns
     if time.time_ns() - changed > 2_000_000_000:
-        with contextlib.suppress(OSError):  # a read-only cache
-            write_json(_memory(path, cache), {**seen, "sha256": digest})
-    return digest
+        with suppress(OSError):  # a read-only cache
+            write_json(memory, {**seen, "sha256": hashed.hexdigest()})
+    return hashed.hexdigest()
 
 
-def _seen(path: AnyPath) -> dict[str, str]:
+def _memory(path: AnyPath, cache: Path | Address) -> tuple[Path | Address, dict[str, str]]:
+    """Return the file that remembers the hash of a video, and what identifies the video."""
     file = as_path(path).absolute()
-    return {"path": str(file), "stamp": stamp(file)}
-
-
-def _memory(path: AnyPath, cache: Path | Address) -> Path | Address:
-    """Return the file that remembers the hash of a video."""
-    key = str(as_path(path).absolute()).encode(errors="surrogateescape")
-    return cache / "hashes" / f"{hashlib.sha256(key).hexdigest()[:32]}.json"
+    key = hashlib.sha256(str(file).encode(errors="surrogateescape")).hexdigest()[:32]
+    return cache / "hashes" / f"{key}.json", {"path": str(file), "stamp": stamp(file)}
 
 
 def feature_file(
@@ -105,12 +99,32 @@ def feature_file(
     return cache / "features" / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
 
 
+def is_stored(target: Path | Address) -> bool:
+    """Return whether features are stored at `target`; remove damaged ones.
+
+    Those at an address are judged by header and size, without a download.
+    """
+    if not target.exists():
+        return False
+    try:
+        if not isinstance(target, Address):
+            return bool(read_rows(target))
+        head = target.fs.cat_file(target.path, start=0, end=_HEADER)
+        if target.fs.size(target.path) == _HEADER + json.loads(head[8:])["rows"]["data_offsets"][1]:
+            return True
+    except (FeatureError, ValueError, LookupError, TypeError):
+        pass
+    with suppress(OSError):  # a read-only cache
+        target.unlink(missing_ok=True)
+    return False
+
+
 def clear_leftovers(cache: Path | Address) -> None:
     """Remove unfinished files of killed runs from the `cache` after a day."""
     if isinstance(cache, Address):
         return  # uploads are atomic
     for part in (*cache.glob("*/.*.part"), *cache.glob("fetched/*/.*.part")):
-        with contextlib.suppress(OSError):  # another run may remove it at the same time
+        with suppress(OSError):  # another run may remove it at the same time
             if time.time() - part.stat().st_mtime > 86400:
                 part.unlink()
 
@@ -134,12 +148,11 @@ def write_rows(
             with np.errstate(over="ignore"):
                 half = rows.astype("<f2", copy=False)
             if not np.isfinite(half).all():
-                if not np.isfinite(rows).all():
-                    raise FeatureError(
-                        "the backbone returned nan or inf. Check the mean and scale of its input."
-                    )
-                most = f"values up to {np.abs(rows).max():g}, above the 65504 of half precision"
-                raise FeatureError(f"the backbone returned {most}. Scale its features down.")
+                what = "nan or inf. Check the mean and scale of its input"
+                if np.isfinite(rows).all():
+                    most = f"{np.abs(rows).max():g}, above the 65504 of half precision"
+                    what = f"values up to {most}. Scale its features down"
+                raise FeatureError(f"the backbone returned {what}.")
             file.write(np.ascontiguousarray(half).data)
             count += len(rows)
         whole = [count, *(shape or ())]
@@ -153,17 +166,13 @@ def write_rows(
         file.write((_HEADER - 8).to_bytes(8, "little") + header.ljust(_HEADER - 8))
 
 
-def in_parts(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    return (rows[at : at + 256] for at in range(0, len(rows), 256))
-
-
 def save_rows(path: AnyPath, rows: NDArray[Any], metadata: Mapping[str, str]) -> None:
     """Write `rows` and their `metadata` to `path`, unless the file already contains them."""
-    with contextlib.suppress(OSError, FeatureError):
+    with suppress(OSError, FeatureError):
         there, stored = read_rows(path)
         if stored == metadata and np.array_equal(there, rows):
             return
-    write_rows(path, in_parts(rows), lambda: metadata)
+    write_rows(path, (rows[at : at + 256] for at in range(0, len(rows), 256)), lambda: metadata)
 
 
 def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
@@ -184,21 +193,6 @@ def read_rows(path: AnyPath) -> tuple[NDArray[Any], dict[str, str]]:
     if not shape or 0 in shape:
         return np.empty(shape, dtype), metadata
     return np.memmap(file, dtype, "r", 8 + length + entry["data_offsets"][0], shape), metadata
-
-
-def check_stored(address: Address) -> None:
-    """Refuse damaged features at an `address`, judging by header and size without a download."""
-    head = address.fs.cat_file(address.path, start=0, end=_HEADER)
-    try:
-        end = json.loads(head[8:])["rows"]["data_offsets"][1]
-        whole = (
-            int.from_bytes(head[:8], "little") == _HEADER - 8
-            and address.fs.size(address.path) == _HEADER + end
-        )
-    except (ValueError, LookupError, TypeError):
-        whole = False
-    if not whole:
-        raise FeatureError(f"{address}: incomplete feature file. Compute it again.", path=address)
 
 
 def load_features(
@@ -258,71 +252,55 @@ def read_files(inputs: Inputs, rate: Rate | None, failures: list[Failure] | None
 def spec_of(file: AnyPath) -> FeatureSpec | None:
     """Return how the features of a file were computed; None if it does not state it."""
     path = as_path(file)
-    return (
-        FeatureSpec.from_metadata(_read(local(path))[1]) if path.suffix == ".safetensors" else None
-    )
+    return FeatureSpec.from_metadata(_read(path)[1]) if path.suffix == ".safetensors" else None
 
 
 def _load_one(file: Path | Address, name: str, default: Fraction | None) -> Features:
-    try:
-        copy = local(file)
-        rows, metadata = _read(copy)
-    except FeatureError as error:  # it names the copy
-        raise FeatureError(str(error).replace(str(copy), str(file)), path=file) from error
-    except (FileNotFoundError, PermissionError, EOFError) as error:
-        # The last, if a server closes the connection.
-        why = getattr(error, "strerror", None) or type(error).__name__
-        raise FeatureError(
-            f"{file}: cannot be read ({why}). Check the address and its permissions."
-        ) from error
+    rows, stated = _read(file)
     check_rows(rows, str(file))
     try:
-        rate = as_rate(metadata["rate"], "rate") if "rate" in metadata else default
-        duration = float(metadata.get("duration", len(rows) / (rate or 1)))
-        spec = FeatureSpec.from_metadata(metadata)
-        corrupt = int(metadata.get("corrupt", 0))
-        if (
-            not 0 <= duration < 1e9
-            or corrupt < 0
-            or any("\0" in value for value in metadata.values())
-        ):
+        rate = as_rate(stated["rate"], "rate") if "rate" in stated else default
+        duration = float(stated.get("duration", len(rows) / (rate or 1)))
+        spec = FeatureSpec.from_metadata(stated)
+        corrupt = int(stated.get("corrupt", 0))
+        if not 0 <= duration < 1e9 or corrupt < 0 or any("\0" in text for text in stated.values()):
             raise ValueError(f"duration {duration}, {corrupt} damaged frames")
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
-        raise FeatureError(
-            f"{file}: invalid metadata ({type(error).__name__}: {error}). Export it again."
-        ) from error
+    except Exception as error:  # anything can be in the header of a stranger's file
+        what = f"invalid metadata ({type(error).__name__}: {error}). Export it again."
+        raise FeatureError(f"{file}: {what}") from error
     if rate is None:
-        raise OptionError(
-            f"{file}: does not state its rate (rate=None). Set the rows per second, such as rate=1.",
-            setting="rate",
-        )
-    return Features(
-        rows, rate, duration, metadata.get("name", name), metadata.get("path"), corrupt, spec
-    )
+        what = "does not state its rate (rate=None). Set the rows per second, such as rate=1."
+        raise OptionError(f"{file}: {what}", setting="rate")
+    name, path = stated.get("name", name), stated.get("path")
+    return Features(rows, rate, duration, name, path, corrupt, spec)
 
 
-def _read(file: Path) -> tuple[NDArray[Any], dict[str, str]]:
-    if not file.is_file() or file.suffix not in FEATURE_SUFFIXES:
-        raise FeatureError(f"{file}: not a feature file. Use {', '.join(FEATURE_SUFFIXES)} files.")
-    if is_hole(file.stat()):
-        raise FeatureError(f"{file}: most of its bytes are not on the disk. Copy it again.")
-    if file.suffix == ".safetensors":
-        return read_rows(file)
+def _read(file: Path | Address) -> tuple[NDArray[Any], dict[str, str]]:
+    """Return the rows and the metadata of any feature file; errors name it, not its copy."""
     try:
-        with warnings.catch_warnings(), open(file, "rb") as opened:
+        copy = local(file)
+    except (OSError, EOFError) as error:  # the last, if a server closes the connection
+        why = getattr(error, "strerror", None) or type(error).__name__
+        what = f"cannot be read ({why}). Check the address and its permissions."
+        raise FeatureError(f"{file}: {what}") from error
+    try:
+        if not copy.is_file() or copy.suffix not in FEATURE_SUFFIXES:
+            what = f"not a feature file. Use {', '.join(FEATURE_SUFFIXES)} files."
+            raise FeatureError(f"{file}: {what}")
+        if is_hole(copy.stat()):
+            raise FeatureError(f"{file}: most of its bytes are not on the disk. Copy it again.")
+        if copy.suffix == ".safetensors":
+            return read_rows(copy)
+        with warnings.catch_warnings(), open(copy, "rb") as opened:
             warnings.simplefilter("ignore")  # numpy warns of unusual headers before refusing them
-            # numpy would leave open an archive that turns out not to be one.
-            packed = opened.read(2) == b"PK"
-            return _read_npz(file) if packed else np.load(file, "r", allow_pickle=False), {}
-    except (FeatureError, PermissionError):
-        raise
+            if opened.read(2) == b"PK":  # numpy would leave a damaged archive open
+                return _read_npz(copy), {}
+            return np.load(copy, "r", allow_pickle=False), {}
+    except FeatureError as error:
+        raise FeatureError(str(error).replace(str(copy), str(file))) from error
+    except PermissionError as error:
+        what = f"cannot be read ({error.strerror}). Check the address and its permissions."
+        raise FeatureError(f"{file}: {what}") from error
     except Exception as error:  # anything can happen in a damaged file
         what = "not readable as an array (empty, damaged, or contains Python objects)"
         raise FeatureError(f"{file}: {what}. Save it with numpy.save.") from error
@@ -333,15 +311,12 @@ def _read_npz(file: Path) -> NDArray[Any]:
     with zipfile.ZipFile(file) as archive:
         total, size = sum(info.file_size for info in archive.infolist()), file.stat().st_size
     if total > _BOMB * size and total > 2**26:
-        raise FeatureError(
-            f"{file}: {size:,} bytes would unpack to {total:,}. "
-            "If that is correct, save it with numpy.save."
-        )
+        what = f"{size:,} bytes would unpack to {total:,}. If that is correct, save it with "
+        raise FeatureError(f"{file}: {what}numpy.save.")
     with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as arrays:
         names = list(arrays)
         for name in ("features", "rows", *(names if len(names) == 1 else ())):
             if name in names and isinstance(rows := arrays[name], np.ndarray):
                 return rows
-    raise FeatureError(
-        f"{file}: contains the arrays {', '.join(names)}. Name one of them 'features'."
-    )
+    what = f"contains the arrays {', '.join(names)}. Name one of them 'features'."
+    raise FeatureError(f"{file}: {what}")

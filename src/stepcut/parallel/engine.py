@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stepcut.errors import OptionError
+from stepcut.parallel.worker import attempt, reporting
 from stepcut.threads import PASSIVE
 
 Item = TypeVar("Item")
@@ -70,6 +71,27 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stop the workers."""
+
+
+class Here(Engine):
+    """This process, for work that no worker can do."""
+
+    def _answers(
+        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
+    ) -> Generator[tuple[int, Any]]:
+        del gpu
+        for number, item in enumerate(items):
+
+            def report(kind: str, value: Any, number: int = number) -> None:
+                if kind != "limit":
+                    advance(number, value or 0)
+
+            with reporting(report):
+                answer = attempt(work, item)
+            yield number, answer
+
+    def close(self) -> None:
+        """Nothing to stop."""
 
 
 def count_cores() -> int:

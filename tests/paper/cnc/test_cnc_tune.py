@@ -41,9 +41,7 @@ def test_tuning_end_to_end_is_exact_in_parts():
     with torch.no_grad():
         maps = backbone(torch.from_numpy(frames[0]))
     convs = as_tensors(graph.convs, "cpu")
-    plain = TorchRuntime(
-        lambda x: graph.forward(FUNCTIONS, x, convs), graph.mean, graph.scale
-    )
+    plain = TorchRuntime(lambda x: graph.forward(FUNCTIONS, x, convs), graph.mean, graph.scale)
     np.testing.assert_allclose(maps.numpy(), plain(frames[0]), rtol=2e-3, atol=2e-3)
     results = []
     for chunk in (1000, 5):
