@@ -20,7 +20,6 @@ from stepcut.progress import warn_once
 
 Source = AnyPath | Iterable[AnyPath]
 Places = list[Path | Address]
-SENSOR_SUFFIXES = (".csv", ".tsv")
 
 
 class _Kind(NamedTuple):
@@ -30,13 +29,11 @@ class _Kind(NamedTuple):
     error: type[StepcutError]
 
 
-_VIDEO = _Kind(
-    "video", VIDEO_SUFFIXES, "videos end in .mp4, .mov, .mkv, .webm, .avi and the like", VideoError
-)
+_VIDEO = _Kind("video", VIDEO_SUFFIXES, "videos end in .mp4, .mov, .mkv and the like", VideoError)
 _FEATURES = _Kind(
     "feature file", FEATURE_SUFFIXES, f"they end in {', '.join(FEATURE_SUFFIXES)}", FeatureError
 )
-_SENSORS = _Kind("sensor file", SENSOR_SUFFIXES, "they end in .csv or .tsv", FeatureError)
+_SENSORS = _Kind("sensor file", (".csv", ".tsv"), "they end in .csv or .tsv", FeatureError)
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Inputs:
     arrays: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.arrays if self.kind == "arrays" else self.files)
+        return len(self.arrays or self.files)
 
     @cached_property
     def names(self) -> list[str]:
@@ -67,26 +64,21 @@ def find_inputs(source: Any) -> Inputs:
     if isinstance(source, Inputs):
         return source
     if isinstance(source, Mapping):
-        return Inputs("arrays", arrays={str(name): one for name, one in source.items()})
+        return Inputs("arrays", arrays={str(name): array for name, array in source.items()})
     items = as_list(source)
-    paths = [one for one in items if isinstance(one, str | os.PathLike | Address)]
+    paths = sum(isinstance(item, str | os.PathLike | Address) for item in items)
     if items and not paths:
-        return Inputs("arrays", arrays={str(place): one for place, one in enumerate(items)})
-    if len(paths) < len(items):
-        raise OptionError(
-            f"{len(items) - len(paths)} arrays and {len(paths)} paths. Use one kind of input.",
-            setting="source",
-        )
+        return Inputs("arrays", arrays={str(place): array for place, array in enumerate(items)})
+    if paths < len(items):
+        what = f"{len(items) - paths} arrays and {paths} paths. Use one kind of input."
+        raise OptionError(what, setting="source")
     found = _find(items, _VIDEO, _FEATURES, _SENSORS)
-    for item, one in zip(items, found, strict=True):
-        if one.kind != found[0].kind:
-            raise OptionError(
-                f"{item} contains a {one.kind.name}, but {items[0]} a {found[0].kind.name}. "
-                "Use one kind of input.",
-                setting="source",
-                path=item,
-            )
-    if found[0].kind is _SENSORS:
+    kind = found[0].kind
+    for item, other in zip(items, found, strict=True):
+        if other.kind != kind:
+            what = f"{item} contains a {other.kind.name}, but {items[0]} a {kind.name}."
+            raise OptionError(f"{what} Use one kind of input.", setting="source", path=item)
+    if kind is _SENSORS:
         raise OptionError(
             f"{items[0]}: tables ({found[0].files[0].name}), not videos or feature files. Make "
             f"feature files of sensors: stepcut features {quote(str(items[0]))} --rate 50 -o "
@@ -94,8 +86,7 @@ def find_inputs(source: Any) -> Inputs:
             setting="source",
             path=items[0],
         )
-    places = [str(one.place.absolute()) for one in found]
-    return Inputs(found[0].kind.name, _each_once(found), places)
+    return Inputs(kind.name, _each_once(found), [str(one.place.absolute()) for one in found])
 
 
 def find_videos(source: Source) -> Places:
@@ -126,12 +117,8 @@ def as_list(source: Any) -> list[Any]:
     """Return the items of a `source`; a single path is one item."""
     if isinstance(source, str | os.PathLike | Address):
         return [source]
-    check_kind(
-        "source",
-        source,
-        Iterable,
-        "a folder, files or globs of videos or features, or arrays (T, d)",
-    )
+    wanted = "a folder, files or globs of videos or features, or arrays (T, d)"
+    check_kind("source", source, Iterable, wanted)
     return list(source)
 
 
@@ -148,9 +135,8 @@ def _each_once(found: Iterable[_Found]) -> Places:
 def _find(items: Sequence[AnyPath], *kinds: _Kind) -> list[_Found]:
     """Resolve each of `items` to files of the first of the `kinds` that it contains."""
     if not items:
-        raise kinds[0].error(
-            f"no {kinds[0].name}: the list is empty. Use a folder, files or a glob; {kinds[0].ends}."
-        )
+        what = f"no {kinds[0].name}: the list is empty. Use a folder, files or a glob"
+        raise kinds[0].error(f"{what}; {kinds[0].ends}.")
     return [_find_one(item, kinds) for item in items]
 
 
@@ -159,39 +145,28 @@ def _find_one(item: AnyPath, kinds: Sequence[_Kind]) -> _Found:
     path = path if isinstance(path, Address) else path.expanduser()
     try:
         # A broken link is reported when it is opened, as one unusable video.
-        pattern, folder = _is_pattern(path), path.is_dir()
-        there = path.exists() or path.is_symlink()
+        folder, there = path.is_dir(), path.exists() or path.is_symlink()
     except PermissionError as error:
-        raise kind.error(
-            f"{item}: cannot be read ({error.strerror}). Check the permissions of its folder."
-        ) from error
-    files = all_files(path, pattern) if pattern or folder else [path] if there else []
-    for each in kinds:
+        what = f"cannot be read ({error.strerror}). Check the permissions of its folder."
+        raise kind.error(f"{item}: {what}") from error
+    pattern = not there and glob.has_magic(str(path))
+    files = all_files(path, pattern) if pattern or folder else [path]
+    for each in kinds if there or pattern else ():
         if fit := _of(files, each):
             return _Found(each, path, fit)
     if there and not folder:  # a file may have any suffix
         return _Found(kind, path, files)
     if not pattern and not folder:
-        here = (
-            "check the address and your permissions"
-            if isinstance(path, Address)
-            else f"relative to {Path.cwd()}"
-        )
+        here = f"relative to {Path.cwd()}"
+        here = "check the address and your permissions" if isinstance(path, Address) else here
         raise kind.error(f"{item}: no such file or folder ({here}). Check the path.")
-    suffixes = Counter(
-        file.suffix.lower() or "no suffix" for file in files if not file.name.startswith(".")
-    )
-    seen = ", ".join(f"{count} x {suffix}" for suffix, count in suffixes.most_common(3))
+    shown = [file.suffix.lower() or "no suffix" for file in files if file.name[0] != "."]
+    seen = ", ".join(f"{count} x {suffix}" for suffix, count in Counter(shown).most_common(3))
     shut = folder and isinstance(path, Path) and not os.access(path, os.R_OK | os.X_OK)
     nothing = "nothing matches" if pattern else "it cannot be read" if shut else "it is empty"
     content = f"only {seen}" if seen else nothing
-    raise kind.error(
-        f"{item}: no {kind.name} in this folder ({content}). Check the path; {kind.ends}."
-    )
-
-
-def _is_pattern(path: Path | Address) -> bool:
-    return glob.has_magic(str(path)) and not path.exists()
+    what = f"no {kind.name} in this folder ({content}). Check the path; {kind.ends}."
+    raise kind.error(f"{item}: {what}")
 
 
 def all_files(path: Path | Address, pattern: bool = False, procedures: bool = False) -> Places:
@@ -203,16 +178,12 @@ def all_files(path: Path | Address, pattern: bool = False, procedures: bool = Fa
     if isinstance(path, Address):
         return list(files_below(path, pattern))
     if pattern:
-        return [
-            Path(match)
-            for match in glob.glob(str(path), recursive=True)
-            if not os.path.isdir(match)
-        ]
+        matches = glob.glob(str(path), recursive=True)
+        return [Path(match) for match in matches if not os.path.isdir(match)]
 
     def warn(error: OSError) -> None:
-        warn_once(
-            f"{error.filename}: this folder cannot be read ({error.strerror}) and is skipped."
-        )
+        what = f"this folder cannot be read ({error.strerror}) and is skipped."
+        warn_once(f"{error.filename}: {what}")
 
     found: Places = []
     for parent, folders, files in os.walk(path, onerror=warn):
@@ -228,11 +199,7 @@ def all_files(path: Path | Address, pattern: bool = False, procedures: bool = Fa
 
 def _of(files: Places, kind: _Kind) -> Places:
     """Return the files of a kind in natural order, without the "._x.mp4" files of macOS."""
-    fit = [
-        file
-        for file in files
-        if file.suffix.lower() in kind.suffixes and not file.name.startswith(".")
-    ]
+    fit = [file for file in files if file.suffix.lower() in kind.suffixes and file.name[0] != "."]
     return sorted(fit, key=natural)
 
 
@@ -255,17 +222,16 @@ def name_videos(paths: Sequence[AnyPath]) -> list[str]:
     ['a/x', 'b/x', 'y']
     """
     found = [as_path(path) for path in paths]
-    files = [Path(file.path) if isinstance(file, Address) else file for file in found]
-    absolute = [file.absolute() for file in files]
-    levels = zip(*(file.parent.parts for file in absolute), strict=False)
+    files = [Path(file.path if isinstance(file, Address) else file).absolute() for file in found]
+    levels = zip(*(file.parent.parts for file in files), strict=False)
     # Windows drives may have no common folder.
     shared = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))
-    relative = [Path(*file.parts[shared:]) for file in absolute]
+    relative = [Path(*file.parts[shared:]) for file in files]
     choices = [
         [file.stem for file in files],
         [file.with_suffix("").as_posix() for file in relative],
         [file.as_posix() for file in relative],
-        [file.as_posix() for file in absolute],
+        [file.as_posix() for file in files],
     ]
     return unique_names(choices)
 
@@ -280,16 +246,11 @@ def unique_names(choices: Sequence[Sequence[str]]) -> list[str]:
     names = seen[0]
     for longer in seen[1:]:
         count = Counter(names)
-        names = [
-            name if count[name] == 1 else long for name, long in zip(names, longer, strict=True)
-        ]
-    taken: set[str] = set()
-    for place, name in enumerate(names):
+        both = zip(names, longer, strict=True)
+        names = [name if count[name] == 1 else long for name, long in both]
+    unique: dict[str, None] = {}
+    for name in names:
         numbered = (f"{name}-{number}" for number in range(2, len(names) + 2))
-        names[place] = (
-            name
-            if name not in taken
-            else next(other for other in numbered if other not in {*taken, *names})
-        )
-        taken.add(names[place])
-    return names
+        free = name not in unique
+        unique[name if free else next(n for n in numbered if n not in {*unique, *names})] = None
+    return list(unique)

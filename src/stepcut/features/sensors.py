@@ -23,8 +23,8 @@ from stepcut.rate import Rate, as_rate
 
 FASTEST = 1_000_000
 """The highest number of samples per second."""
-SLOW = 0.1
-"""Fewer samples per second are read with a warning, since milliseconds may pass for seconds."""
+SLOW = 1.1
+"""Fewer samples per second are read with a sentence about what they cannot show."""
 LONGEST_GAP = 1.0
 """Seconds without a value that are interpolated, or two missing samples of a slow sensor."""
 FLOOR = 1e-3
@@ -119,10 +119,6 @@ class _Table:
     lines: list[int]
     """The line of each sample in the file."""
 
-    def without(self, column: int) -> "_Table":
-        header = self.header[:column] + self.header[column + 1 :]
-        return replace(self, header=header, values=np.delete(self.values, column, axis=1))
-
     def like(self, first: "_Table") -> "_Table":
         """Return the table with the names of the `first` one, if it has none; refuse others."""
         if not self.named and first.named and len(self.header) == len(first.header):
@@ -132,64 +128,58 @@ class _Table:
             return self
         differ = {"missing": sorted(wanted - names), "unknown": sorted(names - wanted)}
         what = "; ".join(f"{kind}: {', '.join(some[:8])}" for kind, some in differ.items() if some)
-        raise FeatureError(
-            f"{self.file}: its columns differ from those of {first.file} ({what}). "
-            "Rename, add or remove columns.",
-            path=self.file,
-            value=self.header,
-            allowed=first.header,
-        )
+        advice = "Rename, add or remove columns."
+        facts = {"value": self.header, "allowed": first.header}
+        text = f"its columns differ from those of {first.file} ({what}). {advice}"
+        raise FeatureError(f"{self.file}: {text}", **facts)
 
 
 def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | None) -> Features:
     """Return the features of a table; `given` is the rate of one without times."""
-    file = table.file
-    times = next((at for at, title in enumerate(table.header) if title in TIME_COLUMNS), None)
-    frames = table.header.index(FRAME) if FRAME in table.header else None
-    if times is not None:
-        seconds = _seconds(table, times, TIME_COLUMNS[table.header[times]])
-        clocks = [at for at in range(len(table.header)) if _tells_time(table, at)]
-        for at in reversed(clocks):
-            table = table.without(at)
-    elif given is None:
-        raise OptionError(
-            f"{file}: no time column. Set the samples per second, for example --rate 50, or add a "
-            "column called time, in seconds.",
-            setting="rate",
-        )
-    elif frames is not None:
-        seconds = _seconds(table, frames, 1 / float(given))
+    file, header, values = table.file, table.header, table.values
+    timed = next((title for title in header if title in TIME_COLUMNS), None)
+    if timed is None and given is None:
+        what = "no time column. Set the samples per second, for example --rate 50, or add a column "
+        raise OptionError(f"{file}: {what}called time, in seconds.", setting="rate")
+    if timed is not None:
+        seconds = _seconds(table, timed, TIME_COLUMNS[timed])
+    elif FRAME in header:
+        seconds = _seconds(table, FRAME, 1 / float(given or 1))
     else:
-        seconds = np.arange(len(table.values)) / float(given)
-    if frames is not None:
-        table = table.without(table.header.index(FRAME))
-    if not table.values.shape[1]:
+        seconds = np.arange(len(values)) / float(given or 1)
+    clocks = (values[1:] > values[:-1]).all(axis=0)  # a file may have several columns of times
+    sensors = [
+        at
+        for at, title in enumerate(header)
+        if title != FRAME and not (title in TIME_COLUMNS and clocks[at])
+    ]
+    if not sensors:
         raise FeatureError(f"{file}: has only a time column. Add a column per sensor.")
     # Times may come in bursts, so those of single samples say little.
     rate = (len(seconds) - 1) / float(seconds[-1])
     if not 0 < rate <= FASTEST:
-        raise FeatureError(
-            f"{file}: its times are {1 / rate if rate else math.inf:.3g} s apart, at most "
-            f"{FASTEST:,} samples per second can be read. Check the unit of the time column "
-            "(seconds; ms for milliseconds).",
-            setting="rate",
-            value=rate,
-            allowed=FASTEST,
+        what = f"its times are {1 / rate if rate else math.inf:.3g} s apart, at most {FASTEST:,} "
+        what += "samples per second can be read. Check the unit of the time column (seconds; ms "
+        text = f"{file}: {what}for milliseconds)."
+        raise FeatureError(text, setting="rate", value=rate, allowed=FASTEST)
+    if rate < SLOW:
+        unit = " Check the unit of the time column." if rate < SLOW / 10 and timed else ""
+        warn_once(
+            f"{file}: {rate:.3g} samples per second; what takes less than {2 / rate:.3g} s is too "
+            f"fast to see.{unit}"
         )
-    if rate < SLOW and times is not None:
-        warn_once(f"{file}: {rate:.3g} samples per second. Check the unit of the time column.")
     fps = fps or rows_per_second(rate)
     duration = float(seconds[-1]) + 1 / rate
     every = max(rate, float(fps))
     grid = np.arange(max(1, round(duration * every))) / every
-    order = np.argsort(table.header, kind="stable") if table.named else range(len(table.header))
     gap = max(LONGEST_GAP, 3 / rate)
-    regular = np.column_stack([np.interp(grid, *_filled(table, seconds, at, gap)) for at in order])
-    rows = window(regular, every, fps)
+    if table.named:
+        sensors.sort(key=lambda at: header[at])
+    filled = [np.interp(grid, *_filled(table, seconds, at, gap)) for at in sensors]
+    rows = window(np.column_stack(filled), every, fps)
     check_rows(rows, str(file))
-    columns = tuple(sorted(table.header)) if table.named else None
-    spec = FeatureSpec(SENSORS, fps, columns=columns)
-    return Features(rows, fps, duration, name, spec=spec)
+    columns = tuple(header[at] for at in sensors) if table.named else None
+    return Features(rows, fps, duration, name, spec=FeatureSpec(SENSORS, fps, columns=columns))
 
 
 def rows_per_second(rate: float) -> Fraction:
@@ -219,9 +209,8 @@ def _read_table(file: Path | Address) -> _Table:
     """Read the numbers of a CSV file, with a header of one line or that of DeepLabCut."""
     try:
         with open(local(file), encoding="utf-8-sig", errors="replace", newline="") as opened:
-            sample = opened.read(4096)
+            most = max(",;\t", key=opened.read(4096).partition("\n")[0].count)
             opened.seek(0)
-            most = max(",;\t", key=sample.partition("\n")[0].count)
             lines = [
                 (number, [cell.strip() for cell in line])
                 for number, line in enumerate(csv.reader(opened, delimiter=most), start=1)
@@ -233,15 +222,20 @@ def _read_table(file: Path | Address) -> _Table:
         raise FeatureError(f"{file}: the file is empty. Write one line of numbers per sample.")
     first = lines[0][1]
     named = any(_number(cell) is None for cell in first)
-    if first[0].casefold() == "scorer":
+    header, samples = [cell.casefold() for cell in first], lines[1:]
+    if header[0] == "scorer":
         header, samples = _deeplabcut(file, lines)
-    elif named:
-        header, samples = [cell.casefold() for cell in first], lines[1:]
-    else:
+    elif not named:
         header, samples = [str(at + 1) for at in range(len(first))], lines
     named = named and len(set(header)) == len(header)  # repeated names tell nothing apart
     if TRACK in header:
-        header, samples = _one_track(file, header, samples)
+        at = header.index(TRACK)
+        tracks = list(dict.fromkeys(line[at] for _, line in samples if at < len(line)))
+        if len(tracks) > 1:
+            what = f"{len(tracks)} tracks ({', '.join(tracks[:8])}). Write one file per track."
+            raise FeatureError(f"{file}: {what}", value=tracks)
+        header = header[:at] + header[at + 1 :]
+        samples = [(number, line[:at] + line[at + 1 :]) for number, line in samples]
     if len(samples) < 2:
         raise FeatureError(f"{file}: has {len(samples)} samples; at least two are needed.")
     return _Table(file, header, named, _numbers(file, header, samples), [at for at, _ in samples])
@@ -251,51 +245,25 @@ def _deeplabcut(file: object, lines: Sequence[Line]) -> tuple[list[str], list[Li
     """Return names such as nose.x, and the samples, of a table with lines of body parts."""
     last = next((at for at, (_, line) in enumerate(lines[:4]) if line[0] == "coords"), None)
     if last is None:
-        raise FeatureError(
-            f"{file}: begins with a line 'scorer' as of DeepLabCut, but none of the next three "
-            "begins with 'coords'. Export the table again.",
-            line=1,
-        )
+        what = "begins with a line 'scorer' as of DeepLabCut, but none of the next three begins "
+        raise FeatureError(f"{file}: {what}with 'coords'. Export the table again.", line=1)
     titles = zip(*(line[1:] for _, line in lines[1 : last + 1]), strict=False)
     return [FRAME, *(".".join(parts).casefold() for parts in titles)], list(lines[last + 1 :])
-
-
-def _one_track(
-    file: object, header: list[str], samples: Sequence[Line]
-) -> tuple[list[str], list[Line]]:
-    """Remove the column of tracks; refuse a table of several."""
-    at = header.index(TRACK)
-    tracks = list(dict.fromkeys(line[at] for _, line in samples if at < len(line)))
-    if len(tracks) > 1:
-        raise FeatureError(
-            f"{file}: {len(tracks)} tracks ({', '.join(tracks[:8])}). Write one file per track.",
-            value=tracks,
-        )
-    short = [(number, line[:at] + line[at + 1 :]) for number, line in samples]
-    return header[:at] + header[at + 1 :], short
 
 
 def _numbers(file: object, header: Sequence[str], samples: Sequence[Line]) -> Array:
     values = np.empty((len(samples), len(header)))
     for place, (line, cells) in enumerate(samples):
         if len(cells) != len(header):
-            raise FeatureError(
-                f"{file}: line {line} has {len(cells)} columns, but the first has {len(header)}.",
-                line=line,
-            )
+            what = f"line {line} has {len(cells)} columns, but the first has {len(header)}."
+            raise FeatureError(f"{file}: {what}", line=line)
         for column, cell in enumerate(cells):
-            number = _number(cell)
-            if number is None:
-                advice = (
-                    "Use decimal points instead of decimal commas."
-                    if DECIMAL_COMMA.fullmatch(cell)
-                    else "Remove columns of text. Label files belong to learn --labels or teach."
-                )
-                raise FeatureError(
-                    f"{file}: line {line}, column {header[column]!r} contains {cell!r}, "
-                    f"not a number. {advice}",
-                    line=line,
-                )
+            if (number := _number(cell)) is None:
+                advice = "Remove columns of text. Label files belong to learn --labels or teach."
+                if DECIMAL_COMMA.fullmatch(cell):
+                    advice = "Use decimal points instead of decimal commas."
+                what = f"line {line}, column {header[column]!r} contains {cell!r}, not a number."
+                raise FeatureError(f"{file}: {what} {advice}", line=line)
             values[place, column] = number
     return values
 
@@ -311,28 +279,19 @@ def _number(cell: str) -> float | None:
     return number if math.isfinite(number) else math.nan
 
 
-def _seconds(table: _Table, column: int, unit: float) -> Array:
+def _seconds(table: _Table, title: str, unit: float) -> Array:
     """Return the times of samples in seconds after the first; they must be complete and grow."""
-    times, title, lines = table.values[:, column], table.header[column], table.lines
-    if not np.isfinite(times).all():
-        line = lines[int(np.flatnonzero(~np.isfinite(times))[0])]
-        raise FeatureError(f"{table.file}: line {line} has no time in column {title!r}.", line=line)
+    times = table.values[:, table.header.index(title)]
     with np.errstate(over="ignore"):  # whose rate is refused
         seconds: Array = (times - times[0]) * unit
-    back = np.flatnonzero(seconds[1:] <= seconds[:-1])
-    if len(back):
-        raise FeatureError(
-            f"{table.file}: line {lines[int(back[0]) + 1]} is not later than the line before. "
-            "Sort the samples by time.",
-            line=lines[int(back[0]) + 1],
-        )
+    for wrong, what in (
+        (~np.isfinite(times), f"has no time in column {title!r}."),
+        (np.diff(seconds, prepend=-1) <= 0, "is not later than the line before. Sort by time."),
+    ):
+        if wrong.any():
+            line = table.lines[int(wrong.argmax())]
+            raise FeatureError(f"{table.file}: line {line} {what}", line=line)
     return seconds
-
-
-def _tells_time(table: _Table, at: int) -> bool:
-    """Whether a column is one of times, of which a file may have several."""
-    column = table.values[:, at]
-    return table.header[at] in TIME_COLUMNS and bool((column[1:] > column[:-1]).all())
 
 
 def _filled(table: _Table, seconds: Array, place: int, longest: float) -> tuple[Any, Any]:

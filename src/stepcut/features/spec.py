@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Self
 
 from stepcut.checks import check_number
-from stepcut.errors import OptionError, choose
+from stepcut.errors import OptionError, choose, wrong
 from stepcut.files.addresses import as_path, is_address, path_text
 from stepcut.rate import as_rate
 
@@ -18,10 +18,8 @@ VECTORS = "vectors"
 SENSORS = "sensors"
 """Stored instead of a backbone in feature files of sensors."""
 MODEL_FILES = (".onnx",)
-"""Suffixes of model files."""
 FETCH = "fetch"
 """Value of `weights` that allows a download, for backbones from a hub."""
-
 LOOKED = "Put it at its old path, beside the folder of the procedure, or into the current folder."
 
 Three = tuple[float, float, float]
@@ -73,41 +71,18 @@ class FeatureSpec:
     """Whether custom code in `backbone` may be imported; false for a spec read from a file."""
 
     def __post_init__(self) -> None:
-        checks: dict[str, Callable[[Any], object]] = {
-            "fps": as_rate,
-            "clip_fps": lambda value: as_rate(value, "clip_fps"),
-            "size": lambda value: _whole(value, "size", 4096),
-            "clip_frames": lambda value: _whole(value, "clip_frames", 1024),
-            "mean": lambda value: _three(value, "mean"),
-            "scale": lambda value: _three(value, "scale"),
-            "columns": lambda value: tuple(map(str, value)),
-        }
         for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name in checks and value is not None:
-                object.__setattr__(self, each.name, checks[each.name](value))
-            elif (
-                each.name not in ("trusted", "fast")
-                and value is not None
-                and not isinstance(value, str)
-            ):
-                raise OptionError(
-                    f"{each.name}={value!r} is not a string.", setting=each.name, value=value
-                )
+            name, value = each.name, getattr(self, each.name)
+            if name in _PARSERS and value is not None:
+                object.__setattr__(self, name, _PARSERS[name](value, name))
+            elif each.type is not bool and value is not None and not isinstance(value, str):
+                raise wrong(name, value, "is not a string.")
         if self.scale is not None and 0 in self.scale:
-            raise OptionError(
-                f"scale={self.scale} contains 0, but is a divisor. Use 1 for frames in 0..1.",
-                setting="scale",
-                value=self.scale,
-            )
+            raise wrong("scale", self.scale, "contains 0, but is a divisor. Use 1 for 0..1.")
         if self.colour is not None:
             choose("colour", self.colour, {"rgb": 1, "bgr": 2})
-        if (
-            self.weights is not None
-            and self.weights != FETCH
-            and not self.weights.startswith("torchvision:")
-        ):
-            object.__setattr__(self, "weights", _file(self.weights, "weights"))
+        if self.weights not in (None, FETCH) and not str(self.weights).startswith("torchvision:"):
+            object.__setattr__(self, "weights", _file(str(self.weights), "weights"))
         if self.is_file:
             object.__setattr__(self, "backbone", _file(self.backbone, "backbone"))
 
@@ -122,39 +97,27 @@ class FeatureSpec:
 
     def unlike(self, other: Self) -> list[str]:
         """Return the fields in which `other` differs; files with equal digests may be anywhere."""
-        files = ["digest"] if self.digest and other.digest else ["backbone", "weights"]
-        skipped = ("backbone", "weights")
-        rest = [each.name for each in fields(self) if each.compare and each.name not in skipped]
-        return [name for name in files + rest if getattr(self, name) != getattr(other, name)]
+        names = ["digest"] if self.digest and other.digest else ["backbone", "weights"]
+        names += [each.name for each in fields(self)[1:] if each.compare and each.name != "weights"]
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
 
     def opened(self, digest: str) -> Self:
-        """Return the spec with the `digest` of the opened file.
-
-        Raise `OptionError` if it has the digest of another file.
-        """
+        """Return the spec with the `digest` of the opened file; refuse that of another file."""
         if self.digest not in (None, digest):
+            file = self.backbone if self.is_file else self.weights
             what = f"the file differs from the original (SHA-256 {digest}, not {self.digest})"
-            raise OptionError(
-                f"{self.backbone if self.is_file else self.weights}: {what}. {LOOKED}",
-                path=self.backbone if self.is_file else self.weights,
-            )
+            raise OptionError(f"{file}: {what}. {LOOKED}", path=file)
         return replace(self, digest=digest)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form in config.json, without fields that are None."""
-        values = {
-            each.name: getattr(self, each.name) for each in fields(self) if each.name != "trusted"
-        }
-        values = {
-            name: str(value)
-            if isinstance(value, Fraction)
-            else list(value)
-            if isinstance(value, tuple)
-            else value
-            for name, value in values.items()
-            if value not in (None, False)
-        }
-        return {"name": values.pop("backbone"), **values}
+        record: dict[str, Any] = {"name": self.backbone}
+        for each in fields(self)[1:]:
+            value = getattr(self, each.name)
+            if each.name != "trusted" and value not in (None, False):
+                value = str(value) if isinstance(value, Fraction) else value
+                record[each.name] = list(value) if isinstance(value, tuple) else value
+        return record
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any], trust: bool = False) -> Self | None:
@@ -164,7 +127,7 @@ class FeatureSpec:
         """
         if record["name"] == VECTORS:
             return None
-        names = [each.name for each in fields(cls) if each.name not in ("backbone", "trusted")]
+        names = [each.name for each in fields(cls)[1:] if each.name != "trusted"]
         values = {name: record[name] for name in names if name in record}
         if record.get("times") == "fast":  # 0.2.0
             values["fast"] = True
@@ -183,6 +146,37 @@ class FeatureSpec:
         return None
 
 
+def _whole(value: Any, name: str) -> int:
+    """Read an integer, also from the text of a model file."""
+    with suppress(ValueError):
+        value = int(value) if isinstance(value, str) else value
+    check_number(name, value, 1, {"size": 4096, "clip_frames": 1024}[name], whole=True)
+    return int(value)
+
+
+def _three(value: Any, name: str) -> Three:
+    """Read three numbers from "0.5,0.5,0.5", a list, or one number for all."""
+    parts = value.split(",") if isinstance(value, str) else value
+    try:
+        numbers = [float(part) for part in (parts if isinstance(parts, list | tuple) else [parts])]
+    except (ValueError, TypeError, OverflowError):
+        numbers = []
+    numbers = numbers * 3 if len(numbers) == 1 else numbers
+    if len(numbers) != 3 or not all(-16 <= number <= 16 for number in numbers):
+        what = "is not three numbers for frames in 0..1 (divide those for 0..255 by 255). Example: "
+        raise wrong(name, value, f"{what}0.485,0.456,0.406.")
+    return numbers[0], numbers[1], numbers[2]
+
+
+_PARSERS: dict[str, Callable[[Any, str], Any]] = {
+    "fps": as_rate,
+    "clip_fps": as_rate,
+    "size": _whole,
+    "clip_frames": _whole,
+    "mean": _three,
+    "scale": _three,
+    "columns": lambda value, _: tuple(map(str, value)),
+}
 DEFAULT = FeatureSpec()
 
 
@@ -208,10 +202,8 @@ def find_files(record: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, 
     for key in ("name", "weights"):
         # The path may belong to another machine, and to Windows.
         name = PureWindowsPath(str(record.get(key))).name
-        if (
-            name.endswith((*MODEL_FILES, ".safetensors", ".pth", ".pt"))
-            and not Path(record[key]).exists()
-        ):
+        of_file = name.endswith((*MODEL_FILES, ".safetensors", ".pth", ".pt"))
+        if of_file and not Path(record[key]).exists():
             places = (str(folder / name) for folder in folders if (folder / name).is_file())
             found[key] = next(places, record[key])
     return found
@@ -234,41 +226,5 @@ def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
 def _file(where: str, name: str) -> str:
     """Return the absolute path of a file, since a worker may have another working folder."""
     if is_address(where):
-        raise OptionError(
-            f"{name}={where!r} is an address, but must be a file. Copy it to this machine.",
-            setting=name,
-            value=where,
-        )
+        raise wrong(name, where, "is an address, but must be a file. Copy it to this machine.")
     return str(as_path(where).absolute())
-
-
-def _whole(value: Any, name: str, most: int) -> int:
-    """Read an integer, also from the text of a model file."""
-    with suppress(ValueError):
-        value = int(value) if isinstance(value, str) else value
-    check_number(name, value, 1, most, whole=True)
-    return int(value)
-
-
-def _three(value: Any, name: str) -> Three:
-    """Read three numbers from "0.5,0.5,0.5", a list, or one number for all."""
-    parts = (
-        value.split(",")
-        if isinstance(value, str)
-        else value
-        if isinstance(value, list | tuple)
-        else [value]
-    )
-    try:
-        numbers = [float(part) for part in parts]
-    except (ValueError, TypeError, OverflowError):
-        numbers = []
-    numbers = numbers * 3 if len(numbers) == 1 else numbers
-    if len(numbers) != 3 or not all(-16 <= number <= 16 for number in numbers):
-        raise OptionError(
-            f"{name}={value!r} is not three numbers for frames in 0..1 (divide those for 0..255 "
-            "by 255). Example: 0.485,0.456,0.406.",
-            setting=name,
-            value=value,
-        )
-    return numbers[0], numbers[1], numbers[2]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -122,19 +123,15 @@ def open_here(
                 container = _open(file, gpu)
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
-                what = f"truncated ({file.stat().st_size:,} bytes, the index is missing)"
-                raise VideoError(
-                    f"{file}: {what}. Copy it again, or try to repair it with: untrunc."
-                ) from error
+                what = f"truncated ({file.stat().st_size:,} bytes, the index is missing). Copy it "
+                raise _bad(file, f"{what}again, or try to repair it with: untrunc.") from error
             if isinstance(error, av.error.ArgumentError):  # its format is not in the list
-                raise VideoError(
-                    f"{file}: not a video but text, a playlist, a picture or sound. Exclude it."
-                ) from error
+                what = "not a video but text, a playlist, a picture or sound. Exclude it."
+                raise _bad(file, what) from error
             what = f"not a readable video ({getattr(error, 'strerror', None) or error})"
             raise mendable(file, what) from error
         with container:
             stream = _choose_stream(file, container)
-            _check_size(file, stream)
             stream.codec_context.options = PIXELS
             stream.thread_type = "AUTO"
             stream.codec_context.thread_count = threads
@@ -174,12 +171,14 @@ def blame(path: "Path | Address") -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         if "://" in str(path):  # an address
-            raise VideoError(
-                f"{path}: cannot be downloaded ({error}). Check the address and your permissions.",
-                path=path,
-            ) from error
+            what = f"cannot be downloaded ({error}). Check the address and your permissions."
+            raise _bad(path, what) from error
         reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         raise mendable(path, f"cannot be read ({reason})") from error
+
+
+def _bad(path: "Path | Address", what: str) -> VideoError:
+    return VideoError(f"{path}: {what}", path=path)
 
 
 def check_file(file: Path) -> None:
@@ -189,54 +188,44 @@ def check_file(file: Path) -> None:
         state = file.stat()
         if not stat.S_ISREG(state.st_mode):
             what = "a folder" if file.is_dir() else "a pipe, a socket or a device"
-            raise VideoError(f"{file}: {what}, not a video. Exclude it, or name the files in it.")
+            raise _bad(file, f"{what}, not a video. Exclude it, or name the files in it.")
         with open(file, "rb"):
             pass
     except UnicodeEncodeError as error:
-        raise VideoError(
-            f"{file}: its name contains bytes that are not UTF-8 text. Rename the file."
-        ) from error
+        what = "its name contains bytes that are not UTF-8 text. Rename the file."
+        raise _bad(file, what) from error
     except FileNotFoundError as error:
-        raise VideoError(
-            f"{file}: no such file. Check the path, relative to {Path.cwd()}."
-        ) from error
+        what = f"no such file. Check the path, relative to {Path.cwd()}."
+        raise _bad(file, what) from error
     except OSError as error:
-        raise VideoError(
-            f"{file}: cannot be read ({error.strerror}). Check its permissions."
-        ) from error
+        raise _bad(file, f"cannot be read ({error.strerror}). Check its permissions.") from error
     if not state.st_size:
-        raise VideoError(f"{file}: the file is empty (0 bytes). Copy it again from its source.")
+        raise _bad(file, "the file is empty (0 bytes). Copy it again from its source.")
     if is_hole(state):
-        raise VideoError(
-            f"{file}: the file states {state.st_size:,} bytes, but most are not on the disk. "
-            "Copy it again from its source."
-        )
+        what = f"the file states {state.st_size:,} bytes, but most are not on the disk. Copy it "
+        raise _bad(file, f"{what}again from its source.")
 
 
 def _choose_stream(file: Path, container: Any) -> Any:
-    """Return the default video stream, the largest if there are several; never a cover picture."""
+    """Return the default video stream, the largest if there are several; never a cover picture.
+
+    Claims that would take gigabytes of memory are refused.
+    """
     videos = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not videos:
         what = "sound only" if container.streams.audio else "no video stream"
-        raise VideoError(f"{file}: contains {what}. Exclude it, or record with a picture.")
+        raise _bad(file, f"contains {what}. Exclude it, or record with a picture.")
     best = max(videos, key=lambda s: (bool(s.disposition & Disposition.default), _area(s)))
     if best.codec_context is None:
         raise mendable(file, "FFmpeg does not know its video codec", "-c:v libx264 fixed.mp4")
+    if best.frames > (size := file.stat().st_size):
+        raise mendable(file, f"its index claims {best.frames:,} frames in {size:,} bytes")
+    if _area(best) > MOST_PIXELS:
+        width, height = best.codec_context.width, best.codec_context.height
+        what = f"frames of {width:,} x {height:,} pixels; at most {MOST_PIXELS:,} pixels are "
+        what += "decoded. Exclude it, or make it smaller: ffmpeg -i "
+        raise _bad(file, f"{what}{quote(file.name)} -vf scale=1920:-2 small.mp4")
     return best
-
-
-def _check_size(file: Path, stream: Any) -> None:
-    """Refuse claims that would take gigabytes of memory."""
-    if stream.frames > (size := file.stat().st_size):
-        what = f"its index claims {stream.frames:,} frames in {size:,} bytes"
-        raise mendable(file, what)
-    if _area(stream) > MOST_PIXELS:
-        width, height = stream.codec_context.width, stream.codec_context.height
-        raise VideoError(
-            f"{file}: frames of {width:,} x {height:,} pixels; at most {MOST_PIXELS:,} pixels are "
-            "decoded. Exclude it, or make it smaller: ffmpeg -i "
-            f"{quote(file.name)} -vf scale=1920:-2 small.mp4"
-        )
 
 
 def _area(stream: Any) -> int:
@@ -286,14 +275,12 @@ def read_info(path: str | os.PathLike[str]) -> VideoInfo:
             first = next(container.decode(stream), None)
         except (av.error.FFmpegError, OSError):  # the first packet is damaged; sampling skips it
             first = None
-        width, height = stream.codec_context.width, stream.codec_context.height
-        if first is not None:
-            width, height = first.width, first.height
-            if turn_of(first)[0]:
-                width, height = height, width
-        if not width or not height:
-            what = f"no frame can be decoded (codec {codec})"
-            raise VideoError(f"{path}: {what}. Copy it again, or exclude it.")
+        shown = first or stream.codec_context
+        size = (shown.width, shown.height)
+        if not all(size):
+            what = f"no frame can be decoded (codec {codec}). Copy it again, or exclude it."
+            raise _bad(Path(path), what)
+        width, height = size[::-1] if first is not None and turn_of(first)[0] else size
         if duration is None:
             duration, _ = read_packets(path)
         if frames is not None:
@@ -311,11 +298,10 @@ def key_times(path: str | os.PathLike[str]) -> list[Fraction]:
 
 def stated_length(path: str | os.PathLike[str]) -> float | None:
     """Return the length in the header of a video, without decoding; None if it has none."""
-    return elsewhere(read_header, path)
+    return elsewhere(_header_length, path)
 
 
-def read_header(path: str | os.PathLike[str]) -> float | None:
-    """Do the work of `stated_length` in this process; a worker keeps its time limit."""
+def _header_length(path: str) -> float | None:
     with open_here(path) as (container, stream):
         length, _own = stated_duration(container, stream)
     return None if length is None else float(length)
@@ -324,9 +310,9 @@ def read_header(path: str | os.PathLike[str]) -> float | None:
 def read_packets(path: str | os.PathLike[str]) -> tuple[Fraction, list[Fraction]]:
     """Return the length of a video by the timestamps of its packets, and its key times."""
     first: Fraction | None = None
-    last = total = Fraction(0)
     keys: list[Fraction] = []
-    fit = True
+    end = total = Fraction(0)
+    untimed = False
     with (
         time_limit(OPEN_SECONDS, "opening it"),
         open_here(path) as (container, stream),
@@ -340,14 +326,14 @@ def read_packets(path: str | os.PathLike[str]) -> tuple[Fraction, list[Fraction]
             length = packet.duration * packet.time_base if packet.duration else step
             total += length
             if packet.pts is None:
-                fit = False
+                untimed = True
                 continue
             time = packet.pts * packet.time_base
             first = time if first is None else min(first, time)
-            last = max(last, time + length)
+            end = max(end, time + length)
             if packet.is_keyframe:
-                fit = fit and (not keys or time > keys[-1])
                 keys.append(time)
-    return total if first is None else last - first, [
-        time - (first or 0) for time in keys
-    ] if fit else []
+    if first is None:
+        return total, []
+    fit = not untimed and all(after > before for before, after in pairwise(keys))
+    return end - first, [time - first for time in keys] if fit else []
