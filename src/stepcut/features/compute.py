@@ -74,8 +74,12 @@ def look(
     if quickly:
         return None
     with named(path) as file:
-        rows = max(1, round(probe(file).duration * fps))
-    return Job(name, path, target, fps, fast, rows, seen)
+        info = probe(file)
+    if info.rate and fps > max(30, 2 * info.rate):
+        shown = f"{float(info.rate):.4g}"
+        what = f"{path}: has {shown} frames per second, fewer than half of fps={fps}. Use --fps "
+        raise VideoError(f"{what}{shown} or less.", setting="fps", value=fps, allowed=info.rate)
+    return Job(name, path, target, fps, fast, max(1, round(info.duration * fps)), seen)
 
 
 def compute(job: Job, backbone: Backbone | partial[Backbone]) -> int:

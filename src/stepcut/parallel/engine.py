@@ -10,7 +10,7 @@ from multiprocessing.spawn import get_executable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stepcut.errors import OptionError
+from stepcut.errors import wrong
 from stepcut.parallel.worker import attempt, reporting
 from stepcut.threads import PASSIVE
 
@@ -41,10 +41,9 @@ class Engine(ABC):
         """Call `work(item)` for every item; return the answers in order, exceptions included.
 
         A worker that dies is replaced, and its item is tried again; after `TRIES` deaths the
-        answer is `WorkerDied`. Free workers get the next item. A cluster gets a few ahead, so that
-        it knows when to grow. `done(number, answer)` is called in this process as answers arrive;
-        an exception in it stops all work. `gpu` is the share of a GPU
-        that an item needs on a cluster that has some.
+        answer is `WorkerDied`. `done(number, answer)` is called in this process as answers arrive;
+        an exception in it stops all work. `gpu` is the share of a GPU that an item needs on a
+        cluster that has some.
         """
         answers: dict[int, Any] = {}
         with closing(self._answers(work, items, gpu, advance)) as arriving:
@@ -61,10 +60,7 @@ class Engine(ABC):
         """Yield the number and the answer of every item as it arrives; stop all work if closed."""
 
     def gpu_share(self, device: str) -> float:
-        """Return the share of a GPU for each worker that computes features there, 0 for none.
-
-        `device` is "auto", "cpu" or "cuda". Only a cluster has GPUs of its own.
-        """
+        """Return the share of a GPU of the cluster for each worker on a `device`, 0 for none."""
         del device
         return 0.0
 
@@ -95,17 +91,11 @@ class Here(Engine):
 
 
 def count_cores() -> int:
-    """Return the number of cores that this process may use, at most `STEPCUT_CORES`.
-
-    In a container it can be less than the machine has. Workers share the machine.
-    """
+    """Return the number of cores that this process may use, at most `STEPCUT_CORES`."""
     if text := os.environ.get("STEPCUT_CORES"):
         if not re.fullmatch("0*[1-9][0-9]{0,5}", text):
-            raise OptionError(
-                f"STEPCUT_CORES={text!r} in the environment is not a number of cores from 1 up.",
-                setting="STEPCUT_CORES",
-                value=text,
-            )
+            what = "in the environment is not a number of cores from 1 up."
+            raise wrong("STEPCUT_CORES", text, what)
         return int(text)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -132,9 +122,15 @@ def import_folders() -> list[str]:
 
     The current folder may contain files of strangers, such as downloads.
     """
-    own = Path(__file__).parents[2]  # where stepcut itself lies
-    folders = [Path(folder) for folder in sys.path if os.path.isabs(folder)]
-    return [str(folder) for folder in folders if folder == own or not _is_here(folder)]
+
+    def is_here(folder: str) -> bool:
+        with suppress(OSError):
+            return os.path.samefile(folder, os.curdir)
+        return False
+
+    own = str(Path(__file__).parents[2])  # where stepcut itself lies
+    folders = [folder for folder in sys.path if os.path.isabs(folder)]
+    return [folder for folder in folders if folder == own or not is_here(folder)]
 
 
 def isolated(code: str, *args: str) -> list[str]:
@@ -143,18 +139,7 @@ def isolated(code: str, *args: str) -> list[str]:
     return [os.fsdecode(get_executable()), "-I", "-c", found + code, *args]
 
 
-def _is_here(folder: Path) -> bool:
-    with suppress(OSError):
-        return folder.samefile(os.curdir)
-    return False
-
-
 def share_cores(cores: int) -> AbstractContextManager[None]:
     """Limit `count_cores()` and the threads of libraries that are not loaded yet to `cores`."""
-    names = (
-        "STEPCUT_CORES",
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMBA_NUM_THREADS",
-    )
+    names = ("STEPCUT_CORES", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     return environment(**{**PASSIVE, **os.environ, **dict.fromkeys(names, str(cores))})

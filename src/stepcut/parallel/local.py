@@ -13,7 +13,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO, cast
 
-from stepcut.errors import OptionError, StepcutError, WorkerDied
+from stepcut.errors import StepcutError, WorkerDied, wrong
 from stepcut.parallel.engine import (
     TRIES,
     Advance,
@@ -50,37 +50,35 @@ class _Process:
         self.conditions = conditions
         with share_cores(threads):
             # In a new session, since Ctrl-C must reach the parent only.
-            self._process = subprocess.Popen(
-                isolated(CODE),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-            )
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._process = subprocess.Popen(isolated(CODE), **pipes, start_new_session=True)
         self._input = cast(BinaryIO, self._process.stdin)
         self._output = cast(BinaryIO, self._process.stdout)
-        self._lock = threading.Lock()
-        self._ended = False
-        self._messages: SimpleQueue[tuple[_Process, str, Any]] = SimpleQueue()
         self.ready = False
         self.limit: tuple[float, str] | None = None
         self.quiet = 0.0
-        self._reader = threading.Thread(target=self._read, daemon=True, name="stepcut-worker")
-        self._reader.start()
 
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def give(self, data: bytes, messages: "SimpleQueue[tuple[_Process, str, Any]]") -> None:
+    def give(self, data: bytes, messages: "Messages") -> None:
         """Send it work; what it reports goes to `messages`."""
         self.limit, self.quiet = None, 0.0
-        with self._lock:
-            self._messages = messages
-            if self._ended:
-                messages.put((self, "end", None))
+        self._reader = threading.Thread(target=self._read, args=[messages], daemon=True)
+        self._reader.start()
         with suppress(OSError):  # it died: the reader sees the end
             pickle.dump(data, self._input)
             self._input.flush()
+
+    def _read(self, messages: "Messages") -> None:
+        kind = ""
+        with suppress(EOFError, OSError, ValueError, pickle.UnpicklingError):
+            while kind != "answer":
+                kind, value = pickle.load(self._output)
+                messages.put((self, kind, value))
+        if kind != "answer":
+            messages.put((self, "end", None))
 
     def ask_to_end(self) -> None:
         self._process.terminate()
@@ -103,14 +101,8 @@ class _Process:
         names = {-number.value: number.name for number in signal.Signals}
         return f"died by {names[code]}" if code in names else f"ended with exit code {code}"
 
-    def _read(self) -> None:
-        with suppress(EOFError, OSError, ValueError, pickle.UnpicklingError):
-            while True:
-                kind, value = pickle.load(self._output)
-                self._messages.put((self, kind, value))
-        with self._lock:
-            self._ended = True
-            self._messages.put((self, "end", None))
+
+Messages = SimpleQueue[tuple[_Process, str, Any]]
 
 
 class Local(Engine):
@@ -118,11 +110,8 @@ class Local(Engine):
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         if address is not None:
-            raise OptionError(
-                f"address={address!r} belongs to a Ray cluster. Add engine='ray' (--engine ray).",
-                setting="address",
-                value=address,
-            )
+            what = "belongs to a Ray cluster. Add engine='ray' (--engine ray)."
+            raise wrong("address", address, what)
         able = min(count_cores(), int(free_memory() / _MEMORY), _MOST)
         self.workers = workers or max(1, able)
         self._idle: list[_Process] = []
@@ -137,7 +126,7 @@ class Local(Engine):
         waiting = deque(range(len(items)))
         tries = dict.fromkeys(waiting, 0)
         busy: dict[_Process, int] = {}
-        messages: SimpleQueue[tuple[_Process, str, Any]] = SimpleQueue()
+        messages: Messages = SimpleQueue()
         looked = time.monotonic()
         try:
             while waiting or busy:
@@ -161,10 +150,8 @@ class Local(Engine):
                         del busy[process]
                         ending = process.end(1.0)
                         if not process.ready:
-                            raise StepcutError(
-                                f"a worker process cannot start ({ending}). Free memory, then try "
-                                "again."
-                            )
+                            what = f"a worker process cannot start ({ending}). Free memory, then "
+                            raise StepcutError(f"{what}try again.")
                         if tries[number] < TRIES:
                             waiting.appendleft(number)
                         else:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from stepcut.errors import ExtraNeeded, OptionError, WorkerDied
+from stepcut.errors import ExtraNeeded, WorkerDied, wrong
 from stepcut.parallel.engine import (
     TRIES,
     Advance,
@@ -83,12 +83,8 @@ class Ray(Engine):
         """See `Engine.gpu_share`: CPUs and GPUs of the cluster shall be busy at the same time."""
         gpus = self._gpus()
         if device.startswith("cuda") and not gpus:
-            raise OptionError(
-                f"device={device!r}, but this Ray cluster has no GPU. Use --device cpu or add GPUs.",
-                setting="device",
-                value=device,
-                allowed="cpu",
-            )
+            what = ", but this Ray cluster has no GPU. Use --device cpu or add GPUs."
+            raise wrong("device", device, what, "cpu")
         if not gpus or device == "cpu":
             return 0.0
         each = max(1, int(self._ray.cluster_resources().get("CPU", 1)) // gpus)
@@ -102,8 +98,7 @@ class Ray(Engine):
         if self._began:
             self._ray.shutdown()
             self._began = False
-        if self._files:
-            shutil.rmtree(self._files, ignore_errors=True)
+        shutil.rmtree(self._files, ignore_errors=True)
 
     def _begin(self, workers: int | None) -> None:
         options: dict[str, Any] = {"address": self.address}
@@ -113,8 +108,8 @@ class Ray(Engine):
                 "address": "local",
                 "num_cpus": workers or count_cores(),
                 "include_dashboard": False,
+                "_temp_dir": self._files,
             }
-            options["_temp_dir"] = self._files
         try:
             # New processes find the same modules as this one, as with `Local`.
             modules = environment(PYTHONPATH=os.pathsep.join(import_folders()), PYTHONSAFEPATH="1")
@@ -128,12 +123,8 @@ class Ray(Engine):
                 )
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            what = f"address={self.address!r}: no Ray cluster answers ({reason})"
-            raise OptionError(
-                f"{what}. Start one with: ray start --head; or run without --address.",
-                setting="address",
-                value=self.address,
-            ) from error
+            what = f": no Ray cluster answers ({reason}). Start one with: ray start --head; or run "
+            raise wrong("address", self.address, f"{what}without --address.") from error
         self._began = True
 
     def _answer(self, reference: Any) -> Any:

@@ -46,9 +46,9 @@ def cut_short(file: Path) -> bool:
 
 
 def _lacks_boxes(opened: BinaryIO, size: int) -> bool:
-    """Return whether an mp4 lacks boxes.
+    """Return whether an mp4 lacks boxes: a length and a type, of 4 bytes each.
 
-    A box has a length (4 bytes) and a type (4 bytes). Length 1: 8 bytes more; 0: the rest.
+    Length 1: 8 bytes more; 0: the rest.
     """
     at, types = 0, set()
     while at + 8 <= size:
@@ -150,30 +150,29 @@ def look_at_end(
     the packets (`read` up to this byte) end with the file, then the stated length is right. A
     damaged time of a Matroska cluster makes the video longer than stated, which is reported.
     """
-    expected, own = stated_duration(container, stream)
-    missing = expected - reached if expected is not None else Fraction(0)
-    kind = container.format.name.split(",")[0]
-    if own and kind == "matroska" and -missing > max(Fraction(1), (expected or 0) / 50):
+    file, (expected, own) = Path(path), stated_duration(container, stream)
+    if expected is None:
+        return reached, None
+    missing, kind = expected - reached, container.format.name.split(",")[0]
+    end, stated = clock(float(reached)), clock(float(expected))
+    if own and kind == "matroska" and -missing > max(Fraction(1), expected / 50):
         warn_once(
-            f"{path}: its frames end at {clock(float(reached))}, but it states "
-            f"{clock(float(reached + missing))}; some times may be damaged. Try: "
-            f"ffmpeg -i {quote(Path(path).name)} -c copy -bsf:v setts=N fixed.mp4"
+            f"{path}: its frames end at {end}, but it states {stated}; some times may be damaged. "
+            f"Try: ffmpeg -i {quote(file.name)} -c copy -bsf:v setts=N fixed.mp4"
         )
-    if expected is None or missing <= Fraction(1, 2):
+    if missing <= Fraction(1, 2):
         return reached, None
     # These formats may end silently at damage, and do not state more than they show, as the edit
     # lists of mp4 do. If the length is that of the whole file, sound may outlast the picture.
     lost = missing > (max(Fraction(1), expected / 50) if own else max(Fraction(5), expected / 20))
-    if not (
-        damaged or (lost and kind in ("matroska", "avi", "flv", "asf")) or cut_short(Path(path))
-    ):
+    ends_early = cut_short(file)
+    if not (damaged or ends_early or (lost and kind in ("matroska", "avi", "flv", "asf"))):
         return reached, None
-    file = Path(path)
-    whole = read > 0.9 * file.stat().st_size and not cut_short(file)
+    whole = read > 0.9 * file.stat().st_size and not ends_early
     if kind == "matroska" and not damaged and missing <= JUMP and whole:
         return expected if own else reached, None
-    what = f"no frame after {clock(float(reached))} (expected {clock(float(expected))})"
-    return reached, mendable(file, f"{what}. The file is truncated or damaged", "-c copy fixed.mkv")
+    what = f"no frame after {end} (expected {stated}). The file is truncated or damaged"
+    return reached, mendable(file, what, "-c copy fixed.mkv")
 
 
 def stated_rate(stream: Any) -> Fraction | None:

@@ -3,7 +3,7 @@
 import math
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from fractions import Fraction
 from itertools import chain, pairwise
@@ -53,7 +53,7 @@ class Samples(Iterator[tuple[float, Picture]]):
         """Byte at which the last packet so far ends."""
         self.restarts = 0
         """How often the timestamps restarted, as in a file made of two recordings."""
-        self._frames: Iterator[tuple[float, Picture]] = iter(())
+        self._frames: Generator[tuple[float, Picture]]
 
     def __next__(self) -> tuple[float, Picture]:
         return next(self._frames)
@@ -78,8 +78,7 @@ class Samples(Iterator[tuple[float, Picture]]):
             yield packet
 
     def close(self) -> None:
-        if hasattr(self._frames, "close"):
-            self._frames.close()
+        self._frames.close()
 
 
 def sample_frames(
@@ -104,10 +103,12 @@ def sample_frames(
     its last frame.
     """
     rate = as_rate(fps)
+    first, last = (
+        None if at is None else max(0, math.ceil(Fraction(at).limit_denominator(1_000_000) * rate))
+        for at in (start, end)
+    )
     samples = Samples(path, rate, fast)
-    first = sample_number(start, rate)
-    last = None if end is None else sample_number(end, rate)
-    samples._frames = _sample(samples, size, first, last, threads, gpu if fast else None)
+    samples._frames = _sample(samples, size, first or 0, last, threads, gpu if fast else None)
     return samples
 
 
@@ -122,13 +123,9 @@ def frame_at(path: str | os.PathLike[str], time: float) -> Picture | None:
     return None
 
 
-def sample_number(time: float | Fraction, rate: Fraction) -> int:
-    return max(0, math.ceil(Fraction(time).limit_denominator(1_000_000) * rate))
-
-
 def _sample(
     samples: Samples, size: Size, first: int, last: int | None, threads: int, gpu: str | None
-) -> Iterator[tuple[float, Picture]]:
+) -> Generator[tuple[float, Picture]]:
     """Yield the samples; the frame of sample i is the last one whose time is at most i / fps."""
     fps, number = samples.fps, first
     with ExitStack() as files:
@@ -203,14 +200,12 @@ def _needed_keys(packets: Iterator[Any], zero: int | None, fps: Fraction) -> Ite
         if packet.pts is None or not packet.is_keyframe:
             continue
         zero = packet.pts if zero is None else zero
-        scale = packet.time_base * fps
-        if held is not None and math.ceil((held.pts - zero) * scale) != math.ceil(
-            (packet.pts - zero) * scale
-        ):
-            yield held
-        held = packet
+        sample = math.ceil((packet.pts - zero) * packet.time_base * fps)
+        if held is not None and held[0] != sample:
+            yield held[1]
+        held = sample, packet
     if held is not None:
-        yield held
+        yield held[1]
 
 
 def _timed(
@@ -234,11 +229,8 @@ def _timed(
             time = pts - zero
             if previous is not None and time - due > second:
                 following = next(frames, None)
-                if (
-                    following
-                    and following.pts is not None
-                    and previous <= following.pts - zero < time - second
-                ):
+                after = None if following is None else following.pts
+                if after is not None and previous <= after - zero < time - second:
                     samples.corrupt += 1  # a damaged timestamp: the next frame comes before it
                     continue
             anew = previous is not None and previous - time > second and samples.restarts > splices
