@@ -47,7 +47,7 @@ def test_they_arrive_at_the_backbone(command, tmp_path, capsys):
         video.touch()
     words = [command, *map(str, videos), "-o", str(tmp_path / "out"), "--quiet"]
     assert main([*words, "--layer", "conv4c", "--family", "v1"]) == 2
-    assert "layer='conv4c', family='v1': efficientnet-lite0" in capsys.readouterr().err
+    assert "layer='conv4c' does not fit efficientnet-lite0" in capsys.readouterr().err
     assert main([*words, "--backbone", "resnet50", "--weights", "absent.pth"]) == 2
     assert "absent.pth': no such file" in capsys.readouterr().err
     assert main([*words, "--backbone", "resnet51"]) == 2

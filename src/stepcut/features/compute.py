@@ -75,7 +75,7 @@ def look(
         return None
     with named(path) as file:
         info = probe(file)
-    if info.rate and fps > max(30, 2 * info.rate):
+    if info.rate and fps > 30 and fps > 2 * info.rate:
         shown = f"{float(info.rate):.4g}"
         what = f"{path}: has {shown} frames per second, fewer than half of fps={fps}. Use --fps "
         raise VideoError(f"{what}{shown} or less.", setting="fps", value=fps, allowed=info.rate)

@@ -140,8 +140,8 @@ def _extract(
         raise errors[min(errors)]
     jobs = {number: answer for number, answer in answers.items() if number not in errors}
     missing = [number for number, job in jobs.items() if job.expected]
-    own = missing and cache is None and isinstance(folder, Path)
-    with writable(folder) if own else nullcontext(folder) as place:
+    own = isinstance(folder, Path) and missing and cache is None
+    with writable(Path(folder)) if own else nullcontext(folder) as place:
         temporary = place != folder  # the features are not cached
         for number in missing if temporary else []:
             jobs[number] = replace(jobs[number], target=place / jobs[number].target.name)
@@ -172,7 +172,7 @@ def _compute(
     """
     if not jobs:
         return {}
-    first = {job.target: number for number, job in reversed(jobs.items())}
+    first = {job.target: number for number, job in reversed(list(jobs.items()))}
     order = sorted(first.values(), key=lambda number: -jobs[number].expected)
     todo = [jobs[number] for number in order]
     seen = [0] * len(todo)
@@ -298,8 +298,9 @@ def read_like(
     `video` is a video, a feature file, an array or features. The rows must have this `rate`
     (per second) and `shape`. `spec` is None if the procedure was learned from feature files.
     """
-    features = video
-    if not isinstance(video, Features):
+    if isinstance(video, Features):
+        features = video
+    else:
         some = video if isinstance(video, list | tuple) else [video]
         paths = any(isinstance(item, str | os.PathLike | Address) for item in some)
         inputs = find_inputs(video if paths else {"video": video})
@@ -314,14 +315,16 @@ def read_like(
         ", ".join(f"{name}={getattr(one, name)}" for name in unlike) for one in (made, spec)
     )
 
-    def refused(what: str, value: object, allowed: object, **about: str) -> FeatureError:
-        text = f"{features.name}: {what}"
-        return FeatureError(text, video=features.name, value=value, allowed=allowed, **about)
+    def refused(what: str, value: object, allowed: object) -> FeatureError:
+        error = FeatureError(f"{features.name}: {what}", value=value, allowed=allowed)
+        error.video = features.name
+        return error
 
     if features.rate != rate:
         what = f"{features.rate} rows per second; this procedure was learned at {rate}. "
         what += f"Recompute: stepcut features VIDEO -o DIR --fps {rate}"
-        raise refused(what, features.rate, rate, setting="rate")
+        with placed(setting="rate"):
+            raise refused(what, features.rate, rate)
     if seen != expected:
         advice = "Compute them in the same way"
         if spec is not None:

@@ -128,10 +128,9 @@ class _Table:
             return self
         differ = {"missing": sorted(wanted - names), "unknown": sorted(names - wanted)}
         what = "; ".join(f"{kind}: {', '.join(some[:8])}" for kind, some in differ.items() if some)
-        advice = "Rename, add or remove columns."
-        facts = {"value": self.header, "allowed": first.header}
-        text = f"its columns differ from those of {first.file} ({what}). {advice}"
-        raise FeatureError(f"{self.file}: {text}", **facts)
+        text = f"{self.file}: its columns differ from those of {first.file} ({what}). Rename, add "
+        text += "or remove columns."
+        raise FeatureError(text, value=self.header, allowed=first.header)
 
 
 def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | None) -> Features:
@@ -147,7 +146,7 @@ def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | N
         seconds = _seconds(table, FRAME, 1 / float(given or 1))
     else:
         seconds = np.arange(len(values)) / float(given or 1)
-    clocks = (values[1:] > values[:-1]).all(axis=0)  # a file may have several columns of times
+    clocks: Any = (values[1:] > values[:-1]).all(axis=0)  # there may be several columns of times
     sensors = [
         at
         for at, title in enumerate(header)

@@ -71,8 +71,11 @@ def as_tensors(
     convs: Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]], device: str
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Return the weights and biases `convs` as tensors on a `device`, channels last."""
-    how, last = (device, dtype_on(device)), {"memory_format": torch.channels_last}
+
+    def tensor(array: NDArray[np.float32]) -> Tensor:
+        return torch.from_numpy(array).to(device, dtype_on(device))
+
     return {
-        name: (torch.from_numpy(weight).to(*how).to(**last), torch.from_numpy(bias).to(*how))
+        name: (tensor(weight).to(memory_format=torch.channels_last), tensor(bias))
         for name, (weight, bias) in convs.items()
     }
