@@ -198,13 +198,6 @@ def test_check(both):
     both("check", "in/tea.proc", "in/bad.mp4", *videos, "--json", "--quiet", code=2)
 
 
-def test_evaluate(both):
-    truth = ["--truth", "in/data/tea/annotations"]
-    both("evaluate", "in/tea.proc", *truth, "--format", "json", "--per-step", "--per-video")
-    both("evaluate", "in/tea.proc", "in/tea.proc", *truth, "--protocol", "paper", "--seeds", "2")
-    both("evaluate", "in/nowhere.proc", *truth, code=2)
-
-
 TRAIN = ["--set", "train.iterations=3", "train.components=4", "train.dim=4"]
 
 

@@ -155,10 +155,10 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
         left = tab.locator("article.check li:not(.fine)").count()
         tab.locator("article.check li:not(.fine) .mark-fine").first.click()
         until(tab, f"document.querySelectorAll('.check li:not(.fine)').length === {left - 1}")
-    shows(tab.locator("article.check .verdict"), "no deviation")
+    shows(tab.locator("article.check .verdict"), "not enough evidence")
     tab.get_by_role("button", name="Check again").click()
     tab.locator("#check-view progress").wait_for(state="hidden")
-    shows(tab.locator("article.check .verdict"), "no deviation")
+    shows(tab.locator("article.check .verdict"), "not enough evidence")
 
     # Export to ELAN and XLSX.
     tab.locator("#tabs a").nth(3).click()
