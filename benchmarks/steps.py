@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from provenance import provenance
 from shared import Kept, add_reduce, reduce_features
 from stepcut.paper.datasets import Task, load
-from use import REDUCED
-from use_check import FEWEST, FOLDS, Learned
 from use_figures import area, backbone_of, is_wrong, true_labels
+from verdicts import FEWEST, FOLDS, REDUCED, Learned
 
 REPORT = Path(__file__).parent / "reports" / "steps.md"
 LEVELS = (0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75)

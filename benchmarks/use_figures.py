@@ -52,14 +52,6 @@ def true_edges(task: Task) -> Edges:
     }
 
 
-def closed_edges(edges: Edges, steps: int) -> NDArray[np.bool_]:
-    """All that must precede what, near and far, (K, K)."""
-    direct = np.zeros((steps, steps), dtype=bool)
-    for a, b in edges:
-        direct[a, b] = True
-    return close_order(direct)
-
-
 def with_ends(edges: Edges, steps: Iterable[int]) -> Edges:
     """The edges with START (-1) before every step that nothing precedes, and END (-2) after every last one."""
     first = {(-1, s) for s in steps if all(b != s for _, b in edges)}

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from kitchen_kit import Eye, film
 
+from stepcut.cli import webhook
 from stepcut.cli.main import main
-from stepcut.guidance.sources import follow_pictures
+from stepcut.guidance.follow import follow_pictures
 from stepcut.parallel.local import Local
 from stepcut.parallel.worker import attempt
 from stepcut.procedure.many import ask
@@ -103,6 +104,25 @@ def test_guide_prints_json_lines(tmp_path, capsys):
     assert [line["time"] for line in lines[:3]] == [0, 1, 2]
     assert [one["step"] for one in lines[-1]["done"]] == [0, 1, 2, 3]
     assert lines[-1]["done"][0]["name"] == "open jar"
+
+
+@pytest.mark.parametrize(("trouble", "code"), [("", 0), ("no answer", 5)])
+def test_guide_posts_what_has_alerts(trouble, code, tmp_path, monkeypatch, capsys):
+    got = []
+    monkeypatch.setattr(webhook, "RETRY_AFTER", (0.0,))
+    monkeypatch.setattr(webhook, "post", lambda _, record: got.append(record) or trouble)
+    words = ["guide", "any.proc", feature_file(tmp_path, [0, 1, 3])]
+    assert main([*words, "--webhook", "http://example.org/hook"]) == code
+    output = capsys.readouterr()
+    lines = [json.loads(line) for line in output.out.splitlines()]
+    alerted = [line for line in lines if line["alerts"]]
+    assert alerted[0]["alerts"][0]["reason"].startswith("cut bread was not seen")
+    assert {record["procedure"] for record in got} == {"any.proc"}
+    assert all("+00:00" in record["clock"] for record in got)
+    assert [record["time"] for record in got[:1]] == [alerted[0]["time"]]
+    assert len(got) == len(alerted) * (1 if not trouble else 2)
+    assert ("last attempt" in output.err) == bool(trouble)
+    assert main([*words, "--webhook", "ftp://x"]) == 2
 
 
 def test_guide_draws_itself(tmp_path, capsys):

@@ -15,15 +15,16 @@ from rtsp_camera import RtspCamera, encode, split
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.errors import VideoError
-from stepcut.guidance.sources import follow_pictures, frames_of, open_samples
+from stepcut.features.video.live import frames_of, open_samples
+from stepcut.guidance.follow import follow_pictures
 
 QUICK = {"patience": 20.0}
 
 
 @pytest.fixture(autouse=True)
 def _reconnect_quickly(monkeypatch):
-    monkeypatch.setattr("stepcut.guidance.stream.FIRST_WAIT", 0.01)
-    monkeypatch.setattr("stepcut.guidance.stream.LONGEST_WAIT", 0.05)
+    monkeypatch.setattr("stepcut.features.video.live.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("stepcut.features.video.live.LONGEST_WAIT", 0.05)
 
 
 def film(step, pictures, size=64):

@@ -1,9 +1,11 @@
 """Live sources: never starting, stalling, dropping, changing resolution, too fast; and a real one over a socket."""
 
 import contextlib
+import io
 import itertools
 import json
 import logging
+import os
 import socket
 import threading
 import time
@@ -20,18 +22,20 @@ from features_films import make_film, number_of
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.compute import compute_rows
-from stepcut.features.video.sample import sample_frames
-from stepcut.guidance.sources import (
+from stepcut.features.video.live import (
+    Outage,
+    Sample,
+    Stream,
     camera_device,
     decoded,
-    follow_pictures,
     frames_of,
     hide_password,
     is_live,
     keep_pace,
     open_samples,
 )
-from stepcut.guidance.stream import Outage, Sample, Stream
+from stepcut.features.video.sample import sample_frames
+from stepcut.guidance.follow import follow_pictures
 
 
 def picture(value=0, height=8, width=8):
@@ -46,8 +50,8 @@ def stream(connect, rate=1000.0, **waits):
 
 @pytest.fixture(autouse=True)
 def _reconnect_quickly(monkeypatch):
-    monkeypatch.setattr("stepcut.guidance.stream.FIRST_WAIT", 0.01)
-    monkeypatch.setattr("stepcut.guidance.stream.LONGEST_WAIT", 0.03)
+    monkeypatch.setattr("stepcut.features.video.live.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("stepcut.features.video.live.LONGEST_WAIT", 0.03)
 
 
 def paced(values):
@@ -150,7 +154,7 @@ def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(tmp_path
     transport_stream(tmp_path / "film.ts", frames=60)
     notes: list[str] = []
     now = 0.0
-    monkeypatch.setattr("stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("stepcut.features.video.live.time", SimpleNamespace(monotonic=lambda: now))
     kinds = []
     for frame in decoded("film", av.open(str(tmp_path / "film.ts")), notes.append):
         kinds.append(frame.key_frame)
@@ -181,7 +185,7 @@ def test_a_machine_that_waits_again_takes_every_frame_again(monkeypatch):
     camera = MagicMock(demux=demux)
     camera.streams.video = [camera]
     camera.codec_context.skip_frame = "DEFAULT"
-    monkeypatch.setattr("stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("stepcut.features.video.live.time", SimpleNamespace(monotonic=lambda: now))
     kinds = list(decoded("camera", camera, notes.append))
     assert notes == [
         "the stream is too fast to decode; using key frames only",
@@ -219,7 +223,7 @@ def test_a_file_at_its_own_pace_skips_what_is_late(monkeypatch):
         now += seconds
 
     monkeypatch.setattr(
-        "stepcut.guidance.sources.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep)
+        "stepcut.features.video.live.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep)
     )
     samples = keep_pace((Sample(n / 2, picture(n)) for n in range(10)), Fraction(2))
     taken = []
@@ -302,6 +306,29 @@ def test_a_real_stream_over_a_socket_that_drops_is_opened_again(tmp_path):
             enough.set()
 
 
+def test_a_pipe_gives_every_sample_of_the_file(tmp_path, monkeypatch):
+    film = make_film(tmp_path / "film.avi", frames=40, rate=8)
+    times = [time for time, _ in sample_frames(film, 2, 64)]
+    pictures = [picture for _, picture in sample_frames(film, 2, 64)]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(film.read_bytes()), daemon=True)
+    writer.start()
+    with film.open("rb") as data:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=data))
+        for source in (str(pipe), "-"):
+            with open_samples(source, Fraction(2), 64) as samples:
+                seen = list(samples)
+            assert [sample.time for sample in seen] == times
+            assert all(np.array_equal(a.picture, b) for a, b in zip(seen, pictures, strict=True))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"no video" * 100)))
+    with (
+        raises(VideoError, "standard input", "Use a file"),
+        open_samples("-", Fraction(2), 64) as samples,
+    ):
+        next(samples)
+
+
 def test_an_address_where_nothing_answers_says_so():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -323,7 +350,7 @@ def test_a_camera_that_is_not_there_says_so():
 
 
 def test_a_camera_that_is_unplugged_is_waited_for(monkeypatch):
-    monkeypatch.setattr("stepcut.guidance.stream.LOST", 0.05)
+    monkeypatch.setattr("stepcut.features.video.live.LOST", 0.05)
     plugged = threading.Event()
     plugged.set()
     outages = []
@@ -346,8 +373,8 @@ def test_a_camera_that_is_unplugged_is_waited_for(monkeypatch):
 
 
 def test_a_lost_source_is_reported_again_and_again_while_it_is_waited_for(monkeypatch):
-    monkeypatch.setattr("stepcut.guidance.stream.LOST", 0.02)
-    monkeypatch.setattr("stepcut.guidance.stream.HEARTBEAT", 0.02)
+    monkeypatch.setattr("stepcut.features.video.live.LOST", 0.02)
+    monkeypatch.setattr("stepcut.features.video.live.HEARTBEAT", 0.02)
     outages: list[Outage] = []
     again = threading.Event()
 
@@ -375,7 +402,7 @@ def test_a_lost_source_is_reported_again_and_again_while_it_is_waited_for(monkey
 def test_a_source_that_is_slow_by_itself_is_not_lost(monkeypatch):
     clock = SimpleNamespace(now=100.0)
     fake = SimpleNamespace(monotonic=lambda: clock.now)
-    monkeypatch.setattr("stepcut.guidance.stream.time", fake)
+    monkeypatch.setattr("stepcut.features.video.live.time", fake)
     ended = threading.Event()
 
     def connect(_):
@@ -416,7 +443,7 @@ def test_the_command_prints_a_line_while_the_source_is_lost(tiny_task, monkeypat
 def test_a_device_is_read_as_a_camera_is(monkeypatch):
     """FFmpeg's own test picture stands in for a camera: a device with a driver, raw frames without end."""
     monkeypatch.setattr(
-        "stepcut.guidance.sources.camera_device",
+        "stepcut.features.video.live.camera_device",
         lambda *_: ("testsrc2=size=64x48:rate=25", "lavfi"),
     )
     with open_samples("camera:1", Fraction(50), 32, patience=20.0, stall=5.0) as samples:

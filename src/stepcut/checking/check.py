@@ -178,12 +178,7 @@ def explain(
         share = f"{graph.occurs.get(step, 0)} of {counted(graph.videos)} do it"
         likely = f"{word_for(sign.measure)} (probability {100 * sign.measure:.0f} %)"
         reason = f"{name} was {likely}{critical}; {share}"
-        later = [
-            part.step
-            for part in (shown.occurrences if shown else ())
-            if step in graph.steps and part.start == sign.end and part.step in graph.after(step)
-        ]
-        return f"{reason}, before {name_of(later[0], names)}" if later else reason
+        return f"{reason}, before {name_of(sign.others[0], names)}" if sign.others else reason
     if sign.kind == "misordered":
         if not sign.others:
             when, usually = sign.measure, usual.times[step]
@@ -191,9 +186,6 @@ def explain(
         others = " and ".join(name_of(other, names) for other in sign.others)
         kept, together = _support(graph, sign)
         support = f"({kept} of {counted(together)} {'keeps' if kept == 1 else 'keep'} to this)"
-        if sign.how == "unmet":
-            were = "was" if len(sign.others) == 1 else "were"
-            return f"{others} must precede {name} and {were} not seen {support}"
         if sign.how == "early":
             return f"{name} was done before {others}, which must precede it {support}"
         return f"{name} was done only after {others}, which it must precede {support}"

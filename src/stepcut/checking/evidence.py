@@ -4,7 +4,7 @@ Five measures enter the alarm (`amounts`). Deviations of one step or part (`sign
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -33,11 +33,10 @@ class Sign(NamedTuple):
     end: float
     step: int | None = None
     others: tuple[int, ...] = ()
-    """Steps that it was exchanged with, or that it had to wait for."""
+    """Steps that it was exchanged with; for a missed step, the one before which it was due."""
     how: str = ""
     """`fewer` (missed): done, but less often than usual. `early` or `late` (misordered): done
-    before a precondition, or too late; `unmet`: a precondition was not seen at all. `short`, `long`
-    or `apart` (unusual)."""
+    before a precondition, or too late. `short`, `long` or `apart` (unusual)."""
     measure: float = 0.0
     """Seconds or repetitions; for a missed step, the probability that it was done."""
 
@@ -239,11 +238,12 @@ def _due(sign: Sign, video: Observed, graph: ProcedureGraph) -> Sign:
         return sign._replace(start=first[step].start, end=first[step].end)
     if step not in graph.steps:
         return sign
-    later = [first[other].start for other in graph.after(step) if other in first]
+    later = {first[other].start: other for other in graph.after(step) if other in first}
     end = min(later, default=video.seconds)
     before = graph.before(step)
     earlier = [one.end for one in video.occurrences if one.step in before and one.end <= end]
-    return sign._replace(start=max(earlier, default=0.0), end=end)
+    others = (later[end],) if later else ()
+    return sign._replace(start=max(earlier, default=0.0), end=end, others=others)
 
 
 def misordered(
@@ -283,23 +283,3 @@ def misordered(
         signs.append(Sign("misordered", math.exp(-most), start, end, step, others, how))
         swaps = {pair: nats for pair, nats in swaps.items() if step not in pair}
     return signs
-
-
-def unmet(
-    part: Occurrence, done: Iterable[int], graph: ProcedureGraph, usual: Usual, severity: Severity
-) -> list[Sign]:
-    """Steps that must precede the current `part` and were not `done`, the nearest and critical."""
-    step = part.step
-    if step not in graph.steps or step in severity.free:
-        return []
-    missing = graph.before(step) - {step, *done} - severity.free - severity.optional
-    near = {s for s in missing if s in severity.critical or not graph.after(s) & missing}
-    if not near:
-        return []
-    swapped = swap_chances(graph.first)
-    chance = min(
-        max(swapped.get((s, step), 1.0), usual.missing(s) if s in usual.occurs else 1.0)
-        for s in near
-    )
-    others = tuple(sorted(near))
-    return [Sign("misordered", chance, part.start, part.end, step, others, "unmet")]

@@ -5,16 +5,20 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from stepcut.cli import say
+from stepcut.cli.watch import OPERATIONAL
+from stepcut.cli.webhook import Sender, check_webhook
 from stepcut.features.backbones import load_backbone
 from stepcut.features.find import FEATURE_SUFFIXES
 from stepcut.features.spec import need_spec
+from stepcut.features.video.live import Outage, hide_password, is_live, is_pipe
+from stepcut.files.cache import wall_clock
+from stepcut.guidance.follow import follow_pictures
 from stepcut.guidance.guide import Alert, State
-from stepcut.guidance.sources import follow_pictures, hide_password, is_live
-from stepcut.guidance.stream import Outage
 from stepcut.order.orders import name_of
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
@@ -34,7 +38,10 @@ SHOWN = 0.005
 
 def run(args: argparse.Namespace) -> int:
     """Follow the source to its end, or until Ctrl-C."""
-    screen = Screen(hide_password(args.source)) if args.view else None
+    if args.webhook is not None:
+        check_webhook(args.webhook)
+    title = hide_password(args.source)
+    screen = Screen(title) if args.view else None
     if screen is not None:
         # The view already shows messages of the source; printing them would break its layout.
         logging.getLogger("stepcut").addHandler(logging.NullHandler())
@@ -50,28 +57,32 @@ def run(args: argparse.Namespace) -> int:
     if note := procedure.guide().note:
         say(note)
     states = follow(procedure, args.source, args.realtime, args.device, **waits)
-    try:
-        for state in states:
-            text = (
-                json.dumps(state.to_json(), ensure_ascii=False) + "\n"
-                if screen is None
-                else screen.draw(state)
-            )
-            print(text, end="", flush=True)
-    except KeyboardInterrupt:
-        pass  # the normal end of a live source
-    finally:
+    sender = None
+    with ExitStack() as stack:
+        if args.webhook is not None:
+            sender = stack.enter_context(Sender(args.webhook, say))
         if screen is not None:  # the last view stays above the cursor
-            print(SHOW_CURSOR, end="", flush=True)
-    return 0
+            stack.callback(print, SHOW_CURSOR, end="", flush=True)
+        try:
+            for state in states:
+                record = state.to_json()
+                line = json.dumps(record, ensure_ascii=False) + "\n"
+                print(line if screen is None else screen.draw(state), end="", flush=True)
+                if sender and state.alerts:
+                    place = {"source": title, "procedure": args.procedure}
+                    sender.add({"clock": wall_clock(), **place, **record})
+        except KeyboardInterrupt:
+            pass  # the normal end of a live source
+    return OPERATIONAL if sender and sender.lost else 0
 
 
 def follow(
     procedure: Procedure, source: str, realtime: bool = False, device: str = "auto", **waits: Any
 ) -> Iterator[State]:
-    """Yield the guide's states for a feature file, a video, a camera or an address."""
+    """Yield the guide's states for a feature file, a video, a pipe, a camera or an address."""
     guide = procedure.guide()
-    if not is_live(source) and Path(source).suffix.lower() in FEATURE_SUFFIXES:
+    live = is_live(source) or is_pipe(source)
+    if not live and Path(source).suffix.lower() in FEATURE_SUFFIXES:
         rows = procedure.features(source).rows
         states: Iterator[State] = (
             guide.push(number / guide.rate, row) for number, row in enumerate(rows)

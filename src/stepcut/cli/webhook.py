@@ -1,13 +1,13 @@
-"""The webhook of `stepcut watch`: post each record as JSON, retry, and report what was lost."""
+"""The webhook of `watch` and `guide`: post each record as JSON, retry, and report what was lost."""
 
 import json
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import Any
+from typing import Any, Self
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
@@ -71,6 +71,36 @@ class Deliveries:
             if not last:
                 self.waiting.append((time.monotonic() + RETRY_AFTER[tried], tried + 1, record))
             yield record, trouble, last
+
+
+class Sender(threading.Thread):
+    """Delivers records in the background until the end of its block, and then what is left."""
+
+    def __init__(self, address: str, say: Callable[[str], None]) -> None:
+        super().__init__(name="stepcut-webhook", daemon=True)
+        self.deliveries, self.say, self.lost = Deliveries(address), say, 0
+        self._ending = threading.Event()
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        self.deliveries.add(record)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self.join()
+
+    def run(self) -> None:
+        while self.deliveries.waiting or not self._ending.is_set():
+            for _, trouble, given_up in self.deliveries.attempt():
+                self.lost += given_up
+                more = "This was the last attempt." if given_up else "It will be tried again."
+                self.say(f"{trouble} {more}")
+            self._ending.wait(0.2)
+            if self._ending.is_set() and self.deliveries.waiting:
+                time.sleep(0.2)
 
 
 def post(address: str, record: Mapping[str, Any], patience: float = 10.0) -> str:

@@ -1,27 +1,26 @@
-"""Guide: follow a person frame by frame: the current step, the steps done, and the next ones.
+"""Guide: the check of a recording that is not over yet: the current step, the next ones, alarms.
 
 The current step is the most probable one of the newest frame, given the past only; background is
-no step. A step counts as done once it was current for a quarter of its usual duration. The alarms
-are those of `check` that a part of a video can raise, with the same probabilities, limits and
-words: a step out of order, repeated, or too long; at the end, a step that was not seen. They wait
-for half of the usual duration of a step, so that short errors of the segmentation raise none.
-Memory is bounded: a few numbers per step, the window of the online method, and as many rows as a
-usual video has.
+no step. A step counts as done once it was current for a quarter of its usual duration. Alarms are
+those of `check`, with its probabilities and words: a step that is missing where it was due, out of
+order, repeated or too long, and another task; at the end, a step that was not seen. They wait for
+half of the usual duration of a step, so that short errors of the segmentation raise none.
+Memory is bounded: a few numbers per step, and the rows of `LONGEST` usual videos.
 """
 
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.check import explain
-from stepcut.checking.evidence import Sign, duration, misordered, missed, repeated, unmet
+from stepcut.checking.check import check_labels, explain
+from stepcut.checking.evidence import Sign, duration, misordered, missed, repeated
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.observe import observe
+from stepcut.checking.report import Report
 from stepcut.checking.usual import swap_chances
 from stepcut.checks import check_number
 from stepcut.errors import FeatureError
@@ -32,16 +31,18 @@ from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
 from stepcut.timeline import BACKGROUND
 
-ENOUGH = 0.25
-"""Share of its usual duration after which a step counts as done."""
+ENOUGH, FIRM = 0.25, 0.5
+"""Shares of its usual duration after which a step counts as done, and may raise an alarm."""
 FILL = 4
 """How often one row is repeated at most to fill a gap in a slow source."""
 OVERLOOKED = 0.05
 """Minimum readiness of a step: the probability of an error about what is done."""
-FIRM = 0.5
-"""Share of its usual duration after which a step may raise an alarm."""
+LONGEST = 4
+"""Usual videos whose rows are kept for `end`."""
 MEMORY = 2**27
-"""Bytes for the newest rows. If a usual video has more, an unknown task is not detected."""
+"""Bytes for rows. If they need more, the end is judged by what the guide saw."""
+Read = Callable[[Array], tuple[Any, Any, Any, Any]]
+"""From rows (T, d) to labels, probabilities, novelty and embedding, as for `check_labels`."""
 
 
 @dataclass(frozen=True)
@@ -55,19 +56,14 @@ class Alert:
     """
 
     kind: str
-    """misordered, extra, unusual, unknown or missed, as in a check; or source (the stream)."""
+    """missed, misordered, extra, unusual or unknown, as in a check; or source (the stream)."""
     reason: str
     step: int | None = None
     confidence: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
         """Return the alert as JSON values."""
-        return {
-            "kind": self.kind,
-            "step": self.step,
-            "confidence": round(self.confidence, 3),
-            "reason": self.reason,
-        }
+        return asdict(self) | {"confidence": round(self.confidence, 3)}
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class State:
     """New alerts only; each is reported once."""
     skipped: int = 0
     """Samples skipped so far because the machine is slower than the source."""
-    names: tuple[str, ...] = field(default=(), repr=False)
+    names: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON values, with the names of steps: one line of `stepcut guide`."""
@@ -123,11 +119,12 @@ class Guide:
     rate
         Rows per second.
     expectations
-        Statistics of the reference videos.
+        What normal videos look like.
     steps
         Names of the steps.
-    embed
-        Embeds rows (T, d) as (T, p). Without it, an unknown task is not detected.
+    read
+        Reads the rows so far as a check does. Without it, the end is judged by what the guide saw,
+        and another task is not detected.
     shape
         Shape of a row; by default any shape is accepted.
 
@@ -146,41 +143,36 @@ class Guide:
         rate: float,
         expectations: Expectations,
         steps: Sequence[str],
-        embed: Callable[[Array], Array] | None = None,
+        read: Read | None = None,
         shape: Sequence[int] | None = None,
     ) -> None:
         self.start, self.rate, self.expectations = start, rate, expectations
         self.graph = expectations.graph.renamed(steps)
-        self.steps, self.embed, self.shape = tuple(steps), embed, shape and tuple(shape)
+        self.steps, self.read, self.shape = tuple(steps), read, shape and tuple(shape)
         self.callback: Callable[[State], None] | None = None  # called with every state
         usual = expectations.usual
         paces = {s: math.exp(p.middle) / usual.usual_times(s) for s, p in usual.paces.items()}
         typical = float(np.median(list(paces.values()))) if paces else 30.0
         # Usual seconds per occurrence; the median for steps without training examples.
         self.usual = np.array([paces.get(step, typical) for step in range(len(self.steps))])
+        self.room = max(2, round(math.exp(usual.length.middle) * rate))  # rows of a usual video
         self.reset()
 
     def reset(self) -> None:
         """Start again from the beginning."""
         self.online = self.start()
-        usual = math.exp(self.expectations.usual.length.middle)
-        self.rows: deque[Array] = deque(maxlen=max(2, round(usual * self.rate)))
+        self.rows: deque[tuple[Array | None, int, Array]] = deque(maxlen=LONGEST * self.room)
+        """The newest rows, their steps and their step probabilities."""
         self.pushed = 0
         self.corrected: tuple[int, int] | None = None
         """(predicted step, corrected step) until the method predicts another; -1 at the start."""
         self.time = -math.inf
         self.done: list[int] = []
-        self.spent = np.zeros(len(self.steps))
-        """Seconds since each step last became the current one."""
-        self.began = np.zeros(len(self.steps))
-        """When each step last became the current one."""
-        self.seconds = np.zeros(len(self.steps))
-        """Seconds spent on each step in all."""
+        # Per step: seconds since it last became the current one, when that was, seconds in all.
+        self.spent, self.began, self.seconds = np.zeros((3, len(self.steps)))
         self.counts = np.zeros(len(self.steps), dtype=np.int64)
         self.first: dict[int, Occurrence] = {}
         """First firm occurrence of each step."""
-        self.shown = np.zeros(len(self.steps))
-        """Evidence for each step so far, as in a check."""
         self.now = self.last = BACKGROUND
         self.reported: set[tuple[str, int | None]] = set()
 
@@ -234,19 +226,21 @@ class Guide:
         # The method counts time in rows, so a row that follows a gap is repeated.
         for _ in range(min(max(round(passed * self.rate), 1), FILL)):
             probabilities = self.online.push(row)
+        self.time, self.pushed = time, self.pushed + 1
         belief = self._belief(np.asarray(probabilities, dtype=np.float64))
-        self.time = time
-        idle = self._is_idle(belief)
-        step = BACKGROUND if idle else int(np.argmax(belief))
-        spent = min(passed, FILL / self.rate)  # a gap in the stream is not time spent
-        excess = belief - (belief.min() if len(belief) > 1 else 0.0)
-        self.shown += excess**2 * spent
-        fresh = [*alerts, *self._count_time(step, spent), *self._unknown(row)]
-        share = float(len(belief) * belief.min()) if idle else float(belief[step])
+        # All steps share the probability of background; it is the current one if it is larger.
+        lowest = float(belief.min()) if len(belief) > 1 else 0.0
+        idle = self.corrected is None and belief.max() - lowest < len(belief) * lowest
+        self.now = BACKGROUND if idle else int(np.argmax(belief))
+        fits = self.read is not None and row.nbytes * LONGEST * self.room <= MEMORY
+        self.rows.append((row if fits else None, self.now, belief))
+        # A gap in the stream is not time spent.
+        fresh = [*alerts, *self._count_time(min(passed, FILL / self.rate)), *self._other_task()]
+        share = len(belief) * lowest if idle else float(belief[self.now])
         return self._state(share, tuple(fresh), skipped)
 
     def end(self) -> State:
-        """Report what is still missing at the end of the video.
+        """Check the whole video, and report what is still missing.
 
         Returns
         -------
@@ -261,16 +255,13 @@ class Guide:
         >>> [(alert.kind, alert.step) for alert in guide.end().alerts]
         [('missed', 0), ('missed', 1), ('missed', 2)]
         """
-        usual = self.expectations.usual
-        likely = usual.presence.probabilities(np.log1p(self.shown))
+        report = self._check(len(self.rows))
         alerts = []
-        for step in range(len(self.steps)):
-            share = float(likely[step]) if step < len(likely) else float(step in self.done)
-            if step not in self.done and 1 - share >= self.expectations.alarm_limit(step):
-                known = step in usual.occurs
-                sign = missed(step, share, self.time, usual) if known else None
-                sign = sign or Sign("missed", share, 0.0, self.time, step, measure=share)
-                alerts += self._alarm(sign, always=True)
+        for one in report.missed if report else ():
+            key = ("missed", one.step)
+            if one.name in report.alarms and one.step not in self.done and key not in self.reported:
+                self.reported.add(key)
+                alerts.append(Alert("missed", one.reason, one.step, one.confidence))
         return self._state(1.0, tuple(alerts))
 
     def correct(self, step: int | str) -> None:
@@ -306,119 +297,10 @@ class Guide:
             self._count_done(self.last)
             self.spent[self.last] = max(self.spent[self.last], FIRM * self.usual[self.last])
 
-    def _state(self, share: float, alerts: tuple[Alert, ...], skipped: int = 0) -> State:
-        name = "background" if self.now == BACKGROUND else self.graph.name(self.now)
-        next_steps = tuple(self._upcoming())
-        made = State(
-            self.time,
-            self.now,
-            name,
-            share,
-            tuple(self.done),
-            next_steps,
-            alerts,
-            skipped,
-            self.steps,
-        )
-        if self.callback is not None:
-            self.callback(made)
-        return made
-
-    def _belief(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Normalise the step probabilities and apply a correction."""
-        belief = np.maximum(probabilities, 1e-6)
-        belief /= belief.sum()
-        if self.corrected is not None:
-            best = int(np.argmax(belief))
-            seen, corrected = self.corrected
-            seen = best if seen < 0 else seen  # a correction before the first row
-            self.corrected = (seen, corrected)
-            if best in (seen, corrected):
-                belief[seen], belief[corrected] = (
-                    min(belief[seen], belief[corrected]),
-                    max(belief[seen], belief[corrected]),
-                )
-            else:
-                self.corrected = None
-        return belief
-
-    def _is_idle(self, belief: NDArray[np.float64]) -> bool:
-        """Whether background is more likely than any step: all steps share its probability."""
-        if len(belief) == 1 or self.corrected is not None:
-            return False
-        return bool(belief.max() - belief.min() < len(belief) * belief.min())
-
-    # ------------------------------------------------------------------ done steps and alerts
-
-    def _count_time(self, step: int, passed: float) -> list[Alert]:
-        """Count the time of the current step; return new alerts."""
-        self.now = step
-        if step == BACKGROUND:
-            return []
-        if step != self.last:
-            self.last, self.spent[step], self.began[step] = step, 0.0, self.time
-        before = self.spent[step]
-        self.spent[step] += passed
-        self.seconds[step] += passed
-        if before < ENOUGH * self.usual[step] <= self.spent[step]:
-            self._count_done(step)
-        if not before < FIRM * self.usual[step] <= self.spent[step]:
-            return self._too_long(step)
-        return [*self._firm(step), *self._too_long(step)]
-
-    def _count_done(self, step: int) -> None:
-        if not self.done or self.done[-1] != step:
-            self.counts[step] += 1
-        self.done = [*(other for other in self.done if other != step), step]
-
-    def _part(self, step: int) -> Occurrence:
-        """The current occurrence of a step."""
-        return Occurrence(step, float(self.began[step]), self.time, float(self.spent[step]))
-
-    def _firm(self, step: int) -> list[Alert]:
-        """What `check` would find now that this step was clearly done."""
-        usual, severity = self.expectations.usual, self.expectations.severity
-        part = self._part(step)
-        self.first.setdefault(step, part)
-        waited = unmet(part, self.done, self.graph, usual, severity)
-        critical = any(set(sign.others) & severity.critical for sign in waited)
-        alerts = [alert for sign in waited for alert in self._alarm(sign, always=critical)]
-        chances = swap_chances(self.graph.first)
-        swapped = misordered(self.first, chances, severity, self.graph)
-        swapped = [sign for sign in swapped if sign.step == step]
-        alerts += [alert for sign in swapped for alert in self._alarm(sign)]
-        times = int(self.counts[step])
-        if times > 1 and step in usual.repeats:
-            alerts += self._alarm(repeated(step, [part] * times, usual))
-        return alerts
-
-    def _too_long(self, step: int) -> list[Alert]:
-        pace = self.expectations.usual.paces.get(step)
-        if pace is None:
-            return []
-        sign = duration(pace, float(self.seconds[step]), self._part(step), step)
-        return self._alarm(sign) if sign.how == "long" else []
-
-    def _unknown(self, row: Array) -> list[Alert]:
-        """Report if the newest rows, as many as a usual video has, show another task."""
-        room, task = self.rows.maxlen or 2, self.expectations.task
-        if self.embed is None or task is None or room * row.nbytes > MEMORY:
-            return []
-        self.rows.append(row)
-        self.pushed += 1
-        if self.pushed < room or (self.pushed - room) % max(room // 10, 1):
-            return []
-        none = np.full(room, BACKGROUND)
-        shown = observe(none, self.rate, embedding=self.embed(np.stack(self.rows)))
-        if ("unknown", None) in self.reported or task.distance(shown) <= 1:
-            return []
-        self.reported.add(("unknown", None))
-        return [Alert("unknown", "this is not the task that was learned", None, 0.99)]
-
     @property
     def expected_alarms(self) -> float:
         """False alarms to expect in a normal video: the sum of the chances that can raise one."""
-        usual, rare = self.expectations.usual, self._rare()
+        usual, rare = self.expectations.usual, self._rare
         chances = [usual.missing(step) for step in usual.occurs]
         chances += [usual.repeated(step, 1 + max(usual.repeats[step])) for step in usual.occurs]
         chances += [0.99 * rare] * len(usual.paces)  # too long
@@ -430,34 +312,136 @@ class Guide:
         never, number = self.expectations.usual.never, self.graph.videos
         rate = f"Expect about {self.expected_alarms:.2g} false alarms per normal video."
         kinds = {"missing or late": never["missed"], "repeated": never["extra"]}
-        mute = " or ".join(kind for kind, chance in kinds.items() if chance >= self._rare())
+        mute = " or ".join(kind for kind, chance in kinds.items() if chance >= self._rare)
         if not mute:
             return rate
         few = f"{counted(number)} {'is' if number == 1 else 'are'} too few for an alarm about a"
         advice = "" if self.expectations.severity.critical else ", or mark a step critical"
         return f"{rate} {few} {mute} step. Learn from more{advice}."
 
-    def _rare(self) -> float:
-        """Probability below which an event raises an alarm: the rate, divided among the steps."""
-        return self.expectations.false_alarms / max(len(self.graph.steps), 1)
+    # ------------------------------------------------------------------ the current step
 
-    def _alarm(self, sign: Sign, always: bool = False) -> list[Alert]:
-        """Raise an alarm once if it is rare in normal videos, or `always`."""
-        key = (sign.kind, sign.step)
-        if (sign.chance >= self._rare() and not always) or key in self.reported:
-            return []
-        self.reported.add(key)
-        reason = explain(sign, self.expectations, self.steps)
-        return [Alert(sign.kind, reason, sign.step, 1 - sign.chance)]
+    def _state(self, share: float, alerts: tuple[Alert, ...], skipped: int = 0) -> State:
+        name = "background" if self.now == BACKGROUND else self.graph.name(self.now)
+        done, coming = tuple(self.done), tuple(self._upcoming())
+        made = State(self.time, self.now, name, share, done, coming, alerts, skipped, self.steps)
+        if self.callback is not None:
+            self.callback(made)
+        return made
+
+    def _belief(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Normalise the step probabilities and apply a correction."""
+        belief = np.maximum(probabilities, 1e-6)
+        belief /= belief.sum()
+        if self.corrected is not None:
+            best, (seen, corrected) = int(np.argmax(belief)), self.corrected
+            seen = best if seen < 0 else seen  # a correction before the first row
+            self.corrected = (seen, corrected) if best in (seen, corrected) else None
+            if self.corrected:
+                belief[[seen, corrected]] = np.sort(belief[[seen, corrected]])
+        return belief
 
     def _upcoming(self) -> list[tuple[int, float]]:
         done = {step: int(self.counts[step]) for step in self.done}
         current = [] if self.last == BACKGROUND else [self.last]
-        # Count the current step as done, even if it is not yet.
-        for step in current:
+        for step in current:  # it counts as done, even if it is not yet
             if self.done[-1:] != [step]:
                 done[step] = done.get(step, 0) + 1
         weights = next_weights(self.graph, done, current, least=OVERLOOKED)
         total = sum(weight for step, weight in weights.items() if step not in current)
         likely = [(s, w / total) for s, w in weights.items() if s not in (*current, END) and w > 0]
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
+
+    # ------------------------------------------------------------------ done steps and alarms
+
+    def _count_time(self, passed: float) -> list[Alert]:
+        """Count the time of the current step; return new alerts."""
+        step, usual = self.now, self.expectations.usual
+        if step == BACKGROUND:
+            return []
+        if step != self.last:
+            self.last, self.spent[step], self.began[step] = step, 0.0, self.time
+        before = self.spent[step]
+        self.spent[step] += passed
+        self.seconds[step] += passed
+        enough, firm = (
+            before < share * self.usual[step] <= self.spent[step] for share in (ENOUGH, FIRM)
+        )
+        if enough:
+            self._count_done(step)
+        part = Occurrence(step, float(self.began[step]), self.time, float(self.spent[step]))
+        signs = self._firm(part) if firm else []
+        if step in usual.paces:
+            longer = duration(usual.paces[step], float(self.seconds[step]), part, step)
+            signs += [longer] if longer.how == "long" else []
+        return [alert for sign in signs for alert in self._alarm(sign)]
+
+    def _count_done(self, step: int) -> None:
+        if self.done[-1:] != [step]:
+            self.counts[step] += 1
+        self.done = [*(other for other in self.done if other != step), step]
+
+    def _firm(self, part: Occurrence) -> list[Sign]:
+        """What a check finds now that this step was clearly done."""
+        usual, severity = self.expectations.usual, self.expectations.severity
+        chances, step = swap_chances(self.graph.first), part.step
+        self.first.setdefault(step, part)
+        swapped = misordered(self.first, chances, severity, self.graph)
+        signs = [sign for sign in swapped if step in (sign.step, *sign.others)]
+        if self.counts[step] > 1 and step in usual.repeats:
+            signs.append(repeated(step, [part] * int(self.counts[step]), usual))
+        due = self.graph.before(step) if step in self.graph.steps else set[int]()
+        absent = (due & usual.occurs.keys()) - {step, *self.done}
+        if step in severity.free:
+            return signs
+        for other in sorted(absent - severity.free - severity.optional):
+            sign = missed(other, 0.0, part.start, usual)
+            # It may still be done, out of order.
+            chance = max(sign.chance, chances.get((other, step), 1.0))
+            signs.append(sign._replace(chance=chance, others=(step,)))
+        return signs
+
+    def _alarm(self, sign: Sign) -> list[Alert]:
+        """Raise an alarm once if it is rare in normal videos; a critical step that is due always."""
+        key, critical = (sign.kind, sign.step), self.expectations.severity.critical
+        always = sign.kind == "missed" and sign.step in critical
+        if (sign.chance >= self._rare and not always) or key in self.reported:
+            return []
+        self.reported.add(key)
+        reason = explain(sign, self.expectations, self.steps)
+        return [Alert(sign.kind, reason, sign.step, 1 - sign.chance)]
+
+    @property
+    def _rare(self) -> float:
+        """Probability below which an event raises an alarm: the rate, divided among the steps."""
+        return self.expectations.false_alarms / max(len(self.graph.steps), 1)
+
+    def _other_task(self) -> list[Alert]:
+        """Report if the newest rows, as many as a usual video has, show another task."""
+        key, late = ("unknown", None), self.pushed - self.room
+        if late < 0 or late % max(self.room // 10, 1) or key in self.reported:
+            return []
+        report = self._check(self.room) if self.expectations.task else None
+        if report is None or not report.other_task:
+            return []
+        self.reported.add(key)
+        return [Alert("unknown", "this is not the task that was learned", None, 0.99)]
+
+    def _check(self, newest: int) -> Report | None:
+        """Check the newest rows."""
+        if not newest:
+            return None
+        rows, steps, beliefs = zip(*list(self.rows)[-newest:], strict=True)
+        reading: Any = steps, np.stack(beliefs), None, None
+        if self.read is not None and rows[0] is not None:
+            reading = self.read(np.stack(rows))
+        labels, probabilities, novelty, embedding = reading
+        return check_labels(
+            labels,
+            self.rate,
+            self.expectations,
+            probabilities,
+            novelty,
+            self.steps,
+            embedding=embedding,
+        )

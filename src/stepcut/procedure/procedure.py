@@ -412,14 +412,14 @@ class Procedure(ProcedureState):
         ('deviations', ['spread butter'])
         """
         features = self.features(video, device, progress)
-        rows = [features.rows]
+        labels, probabilities, novelty, embedding = self._read(features.rows)
         report = check_labels(
-            self.method.predict(rows)[0],
+            labels,
             seconds=features.end,
             rate=float(self.rate),
-            probabilities=self.method.probabilities(rows)[0],
-            novelty=self.method.novelty(rows)[0],
-            embedding=self.method.embed(rows)[0],
+            probabilities=probabilities,
+            novelty=novelty,
+            embedding=embedding,
             expectations=self.expectations,
             names=self.model_steps,
             video=features.name,
@@ -428,6 +428,16 @@ class Procedure(ProcedureState):
             must_find=must_find,
         )
         return without_accepted(report, self.document.fine)
+
+    def _read(self, rows: Array) -> tuple[Any, Any, Any, Any]:
+        """Return the labels, probabilities, novelty and embedding of a video."""
+        one, read = [rows], self.method
+        return (
+            read.predict(one)[0],
+            read.probabilities(one)[0],
+            read.novelty(one)[0],
+            read.embed(one)[0],
+        )
 
     def guide(self) -> Guide:
         """Return a guide that follows a live recording frame by frame.
@@ -451,7 +461,7 @@ class Procedure(ProcedureState):
             float(self.rate),
             self.expectations,
             self.model_steps,
-            embed=lambda rows: self.method.embed([rows])[0],
+            self._read,
             shape=self.config["shape"],
         )
 

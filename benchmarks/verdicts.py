@@ -1,0 +1,249 @@
+"""Verdicts: how often a check raises an alarm for normal, wrong and altered recordings.
+
+    python benchmarks/verdicts.py [--knots FEATURES GESTURES] [--recipes DATA ...] [--kitchens 4]
+
+FEATURES is what `stepcut features DATA/knot_tying/videos -o FEATURES` makes. Some recordings are learned from, without
+labels, with three and with all labelled; each of the others is checked as it is, and altered: rows are removed,
+repeated or rearranged, by the true labels where steps are concerned. Of CaptainCook4D, normal recordings are learned
+from, and a fifth of all is held out at a time. A foreign part has the same numbers in another order of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared import arguments, reduce_features, report
+from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.check import check_labels
+from stepcut.checking.report import Report
+from stepcut.guidance.guide import Guide
+from stepcut.methods import StepCut, leave_out
+from stepcut.methods.constraints import as_constraints
+from stepcut.paper.datasets import load
+from stepcut.tables import Cell, Table
+from stepcut.timeline import runs
+from stepcut.toy import STEPS, toy_features
+from teach import knots
+from use_figures import Labels, area, backbone_of, is_wrong, true_labels
+
+Rows = NDArray[Any]
+FOLDS, FEWEST, REDUCED = 5, 4, 160
+KINDS = (
+    "untouched", "recorded errors", "one step out", "third out", "first half", "halves exchanged", "steps swapped",
+    "30 % repeated", "foreign part", "30 % frozen", "half speed", "double speed", "last 30 % gone",
+)  # fmt: skip
+FORMER = {
+    "untouched": "1/16 0/16 0/16", "one step out": "1/8 2/8 1/8", "first half": "7/8 4/8 0/8",
+    "halves exchanged": "8/8 8/8 0/8", "30 % repeated": "0/8 0/8 0/8", "30 % frozen": "0/8 0/8 0/8",
+    "last 30 % gone": "6/8 0/8 0/8",
+}  # fmt: skip
+"""Version 0.3.0 on knots: alarms without labels, with 3 and with all 20."""
+
+
+class Learned:
+    """A method and its expectations, from some recordings, of which `labels` (T,) or None are known."""
+
+    def __init__(
+        self,
+        rows: Sequence[Rows],
+        steps: int,
+        labels: Sequence[Labels | None] | None = None,
+        rate: float = 1.0,
+        before: Learned | None = None,
+    ) -> None:
+        self.method, self.rate = StepCut(steps=steps, rate=rate, seed=0), rate
+        if before is not None:
+            self.method.start_from(before.method)
+        self.method.fit(rows, None if labels is None else as_constraints(labels))
+        left_out = leave_out(self.method, rows)
+        self.expectations = learn_expectations(
+            left_out.labels if labels is None else self.method.labels_,
+            rate,
+            probabilities=self.method.probabilities(rows),
+            left_out=left_out,
+            embeddings=self.method.embed(rows),
+            videos=[str(place) for place in range(len(rows))],
+        )
+
+    def check(self, rows: Rows) -> Report:
+        """Return the report of `proc.check`."""
+        one, method = [rows], self.method
+        return check_labels(
+            method.predict(one)[0],
+            self.rate,
+            self.expectations,
+            method.probabilities(one)[0],
+            method.novelty(one)[0],
+            embedding=method.embed(one)[0],
+        )
+
+    def false_alarms(self, rows: Rows) -> int:
+        """Return the number of alerts of `proc.guide`."""
+        names = [f"step {number}" for number in range(self.method.steps_)]
+        guide = Guide(self.method.online, self.rate, self.expectations, names)
+        alerts = sum(len(guide.push(t / self.rate, row).alerts) for t, row in enumerate(rows))
+        return alerts + len(guide.end().alerts)
+
+
+class Trial(NamedTuple):
+    """Recordings to learn from and new ones, with their true labels, of one task."""
+
+    steps: int
+    rate: float
+    own: list[tuple[Rows, Labels]]
+    new: list[tuple[Rows, Labels]]
+    wrong: list[Rows]
+    others: list[Rows]
+    """Recordings of other tasks."""
+
+
+def trials_of_knots(features: Path, labels: Path) -> Iterator[Trial]:
+    """Two random draws of 20 recordings."""
+    column = knots(features, labels)
+    both = list(zip(column.rows, column.true, strict=True))
+    for draw in range(2):
+        order = np.random.default_rng(draw).permutation(len(both)).tolist()
+        own, new = [both[n] for n in order[:20]], [both[n] for n in order[20:]]
+        yield Trial(column.steps, column.rate, own, new, [], [])
+
+
+def trials_of_recipes(folders: Sequence[Path]) -> Iterator[Trial]:
+    """Every fifth of each recipe; other recipes have the same features if they lie in one folder."""
+    for folder in reduce_features(folders, REDUCED):
+        tasks = [task for task in load("captaincook4d", str(folder)) if task.graph is not None]
+        for task in tasks:
+            backbone = backbone_of(task)
+            videos = list(task.with_features(backbone))
+            order = np.random.default_rng(0).permutation(len(videos))
+            for fold in range(FOLDS):
+                held = [videos[place] for place in sorted(order[fold::FOLDS])]
+                read = {
+                    video: (rows := video.read_features(backbone), true_labels(video, len(rows)))
+                    for video in videos
+                }
+                own = [read[one] for one in videos if one not in held and not is_wrong(one)]
+                new = [read[one] for one in held if not is_wrong(one)]
+                wrong = [read[one][0] for one in held if is_wrong(one)]
+                others = [
+                    video.read_features(backbone)
+                    for other in (() if folder.name.endswith("_more") else tasks)
+                    if other is not task
+                    for video in list(other.with_features(backbone))[fold::9]
+                ]
+                if len(own) >= FEWEST:
+                    yield Trial(len(task.steps), 1.0, own, new, wrong, others)
+
+
+def trials_of_kitchens(count: int) -> Iterator[Trial]:
+    """Toy kitchens: 16 videos to learn from, 6 new ones, and 3 of another kitchen."""
+    for seed in range(320, 320 + count):
+        rows, timelines = toy_features(videos=22, seed=seed, duration=120.0, skip=0.0, repeat=0.0)
+        both = [
+            (x, line.labels(np.arange(len(x)))) for x, line in zip(rows, timelines, strict=True)
+        ]
+        others = toy_features(videos=3, seed=seed + 50, duration=120.0)[0]
+        yield Trial(len(STEPS), 1.0, both[:16], both[16:], [], list(others))
+
+
+def altered(rows: Rows, true: Labels, seed: int) -> Iterator[tuple[str, Rows]]:
+    """A recording, and what is made of it."""
+    rng, n = np.random.default_rng(seed), len(rows)
+    a, b = round(0.35 * n), round(0.65 * n)
+    yield "untouched", rows
+    for step in rng.permutation(np.unique(true[true >= 0]))[:2]:
+        yield "one step out", rows[true != step]
+    yield "third out", np.concatenate([rows[: n // 3], rows[2 * n // 3 :]])
+    yield "first half", rows[: n // 2]
+    yield "halves exchanged", np.concatenate([rows[n // 2 :], rows[: n // 2]])
+    parts = [(start, end) for step, start, end in runs(true).tolist() if step >= 0]
+    pairs = list(pairwise(parts))
+    for place in rng.permutation(len(pairs))[:2]:
+        (c, d), (e, f) = pairs[place]
+        yield "steps swapped", np.concatenate([rows[:c], rows[e:f], rows[d:e], rows[c:d], rows[f:]])
+    yield "30 % repeated", np.concatenate([rows[:b], rows[a:]])
+    foreign = rows[a:b][:, rng.permutation(rows.shape[1])]
+    yield "foreign part", np.concatenate([rows[:a], foreign, rows[b:]])
+    yield "30 % frozen", np.concatenate([rows[:a], np.repeat(rows[a : a + 1], b - a, 0), rows[b:]])
+    yield "half speed", np.repeat(rows, 2, axis=0)
+    yield "double speed", rows[::2]
+    yield "last 30 % gone", rows[: round(0.7 * n)]
+
+
+def judge(name: str, trials: Iterator[Trial]) -> None:
+    """Print the tables of one kind of task."""
+    found: dict[tuple[int, str], list[tuple[str, float]]] = {}
+    areas: dict[tuple[int, str], list[float]] = {}
+    called: dict[int, list[list[float]]] = {}
+    alerts: dict[int, list[tuple[int, float]]] = {}
+    for trial in trials:
+        rows, true = [list(one) for one in zip(*trial.own, strict=True)]
+        first = Learned(rows, trial.steps, rate=trial.rate)
+        chosen = np.random.default_rng(0).permutation(len(rows)).tolist()
+        for place, count in enumerate((0, 3, len(rows))):
+            known = [one if n in chosen[:count] else None for n, one in enumerate(true)]
+            learned = Learned(rows, trial.steps, known, trial.rate, first) if count else first
+            scores: dict[str, list[float]] = {}
+            made = [one for n, (x, y) in enumerate(trial.new) for one in altered(x, y, n)]
+            made += [("recorded errors", x) for x in trial.wrong]
+            for kind, x in made:
+                seen = learned.check(x)
+                scores.setdefault(kind, []).append(seen.score)
+                found.setdefault((place, kind), []).append((seen.verdict, seen.score))
+            for kind, values in scores.items():
+                normal = scores.get("untouched", [])
+                marks = [False] * len(normal) + [True] * len(values)
+                areas.setdefault((place, kind), []).append(area(normal + values, marks))
+            tasks = called.setdefault(place, [[], []])
+            tasks[0] += [learned.check(x).other_task for x, _ in trial.new]
+            tasks[1] += [learned.check(x).other_task for x in trial.others]
+            names = [f"step {number}" for number in range(trial.steps)]
+            guide = Guide(learned.method.online, trial.rate, learned.expectations, names)
+            alerts.setdefault(place, []).extend(
+                (learned.false_alarms(x), guide.expected_alarms) for x, _ in trial.new
+            )
+    lines: list[list[Cell]] = []
+    for kind in KINDS:
+        cells: list[Cell] = [kind]
+        for place in range(3):
+            verdicts = [verdict for verdict, _ in found.get((place, kind), [])]
+            alarms = sum(one in ("deviations", "another task") for one in verdicts)
+            known = [one for one in areas.get((place, kind), []) if one == one]
+            mean = f"{np.mean(known):.0f}" if known and kind != "untouched" else "–"
+            cells.append(f"{alarms}/{len(verdicts)} {verdicts.count('fine')} {mean}")
+        if cells[1] != "0/0 0 –":
+            lines.append([*cells, *([FORMER.get(kind, "–")] if name == "Knots" else [])])
+    heads = ["recordings", "no labels", "3 labels", "all labels"]
+    heads += ["0.3.0"] if name == "Knots" else []
+    print(Table(heads, lines, f"{name}: alarms/recordings, called fine, area under the curve"))
+    for place, how in enumerate(heads[1:4]):
+        own, others = (f"{sum(one)} of {len(one)}" for one in called[place])
+        mean, expected = np.mean(alerts[place], axis=0)
+        print(f"{how}: called another task {own}, of other tasks {others};", end=" ")
+        print(f"guide {mean:.2f} alerts per normal recording, {expected:.2f} expected")
+    print()
+
+
+def main() -> None:
+    """Print what was asked for, and write the report."""
+    parser = arguments(__doc__)
+    parser.add_argument("--knots", type=Path, nargs=2, metavar=("FEATURES", "GESTURES"))
+    parser.add_argument("--recipes", type=Path, nargs="+", metavar="DATA", default=[])
+    parser.add_argument("--kitchens", type=int, default=0, metavar="N")
+    args = parser.parse_args()
+    with report(__file__):
+        if args.knots:
+            judge("Knots", trials_of_knots(*args.knots))
+        if args.kitchens:
+            judge("Toy kitchens", trials_of_kitchens(args.kitchens))
+        if args.recipes:
+            judge("Recipes", trials_of_recipes(args.recipes))
+
+
+if __name__ == "__main__":
+    main()

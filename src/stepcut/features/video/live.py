@@ -1,0 +1,403 @@
+"""Live sources: cameras, addresses and pipes, and the newest frame of each sampling slot.
+
+A thread reads the source, reconnects after outages, and keeps the newest picture of each slot of
+1 / rate seconds. A picture that is not requested before the next slot counts as skipped. So memory
+does not grow, and the answer is current on a slow machine, too. A pipe is read to its end instead,
+frame by frame.
+"""
+
+import logging
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.errors import VideoError
+from stepcut.features.find import natural
+from stepcut.features.video.container import CONTAINERS
+from stepcut.features.video.sample import Scaler, Size, sample_frames
+
+log = logging.getLogger("stepcut")
+
+Picture = NDArray[np.uint8]
+Say = Callable[[str], None]
+Connect = Callable[[Say], Generator[Any, None, None]]
+"""Opens a source and yields its frames while they come; reports problems as text."""
+ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
+CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
+PIPE = "-"
+"""The source that is the standard input."""
+SPAN = 3.0
+"""Seconds over which waiting for a source is averaged, to detect a machine that is too slow."""
+LOST = 1.5
+"""Seconds without a frame after which a source is lost; slow sources get three frame intervals."""
+HEARTBEAT = 2.0
+"""Seconds between two outage reports while a source is lost."""
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+"""Seconds before the first reconnection, doubled each time, and their maximum."""
+
+
+class NoDevice(VideoError):
+    """A camera that does not exist, so that waiting is useless."""
+
+
+class Outage(msgspec.Struct, frozen=True):
+    """A source that is lost at `time`, seconds since the first frame, after `waited` seconds."""
+
+    time: float
+    waited: float
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        figures = {"waited": round(self.waited, 1), "reason": self.reason}
+        return {"time": round(self.time, 3), "source": "lost", **figures}
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One sampled picture, its time in seconds since the start, and messages of the source."""
+
+    time: float
+    picture: Picture
+    skipped: int = 0
+    """Number of samples skipped so far because the consumer was too slow."""
+    notes: tuple[str, ...] = ()
+    """Messages about the source since the last sample."""
+
+
+def is_live(source: str) -> bool:
+    """Return whether a `source` is a camera or an address rather than a file or pipe."""
+    return bool(CAMERA.match(source) or ADDRESS.match(source))
+
+
+def is_pipe(source: str) -> bool:
+    """Return whether a `source` is the standard input, `-`, or a named pipe."""
+    return source == PIPE or Path(source).is_fifo()
+
+
+@contextmanager
+def open_samples(
+    source: str, rate: Fraction, size: Size, realtime: bool = False, **waits: Any
+) -> Iterator[Iterator[Sample]]:
+    """Open a `source` and yield its samples, pictures of `size`, `rate` per second.
+
+    `realtime` plays a file at its original speed, skipping what is too slow. `waits` are the
+    `patience`, `stall` and `lost` of `Stream`.
+    """
+    if is_live(source):
+        connect = partial(frames_of, source, waits.get("stall", 10.0))
+        name, scale = hide_password(source), Scaler(size)
+        with closing(Stream(name, connect, scale, float(rate), **waits)) as stream:
+            yield stream
+        return
+    if is_pipe(source):
+        samples = sample_pipe(frames_of(source, 0.0, log.warning), rate, Scaler(size))
+    else:
+        samples = (Sample(at, picture) for at, picture in sample_frames(source, rate, size))
+    yield keep_pace(samples, rate) if realtime else samples
+
+
+def sample_pipe(
+    frames: Iterable[Any], rate: Fraction, scale: Callable[[Any], Picture]
+) -> Iterator[Sample]:
+    """Yield a sample for every 1 / rate seconds: the frame shown then."""
+    zero = shown = None
+    number, at = 0, 0.0
+    for frame in frames:
+        zero = frame.time if zero is None else zero
+        at = at if frame.time is None else frame.time - zero  # some formats have no times
+        while shown is not None and float(number / rate) < at:
+            yield Sample(float(number / rate), scale(shown))
+            number += 1
+        shown = frame
+        at += 1 / float((frame.duration and 1 / (frame.duration * frame.time_base)) or 25)
+    while shown is not None and float(number / rate) < at:
+        yield Sample(float(number / rate), scale(shown))
+        number += 1
+
+
+def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
+    """Yield `samples` at their time, as a camera does, skipping late ones."""
+    begin, skipped = time.monotonic(), 0
+    for sample in samples:
+        late = time.monotonic() - begin - sample.time
+        if late > 1 / rate:
+            skipped += 1
+            continue
+        time.sleep(max(-late, 0))
+        yield Sample(sample.time, sample.picture, skipped)
+
+
+# ---------------------------------------------------------------------- opening and decoding
+
+
+def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]:
+    """Yield the frames of a pipe, a camera (on Windows `camera:NAME`) or an address.
+
+    PyAV gives up after `stall` seconds without data. `say` gets reports of problems.
+    """
+    import av
+
+    device: Any = source
+    name, how = hide_password(source), dict[str, Any]()
+    # No playlists, since they can redirect to any other address.
+    options = {"format_whitelist": f"rtsp,rtp,{CONTAINERS}"}
+    if camera := CAMERA.match(source):
+        which = camera["which"] or "0"
+        device, driver = camera_device(which, sys.platform)
+        if driver == "v4l2" and not Path(device).exists():
+            connected = sorted(Path("/dev").glob("video[0-9]*"), key=natural)
+            there = ", ".join(f"camera:{path.name[5:]}" for path in connected) or "none"
+            raise NoDevice(
+                f"{source}: device {device} does not exist. Connected cameras: {there}.",
+                path=device,
+            )
+        name, how = f"camera {which} ({device})", {"format": driver}
+    elif is_pipe(source):
+        device = sys.stdin.buffer if source == PIPE else open(source, "rb")  # noqa: SIM115
+        name, how = "standard input" if source == PIPE else source, {"options": options}
+    else:
+        # RTSP over TCP: UDP loses packets, and a lost key frame costs seconds of grey.
+        options |= {"rtsp_transport": "tcp"} if source.lower().startswith("rtsp") else {}
+        how = {"options": options, "timeout": (stall, stall)}
+    try:
+        container = av.open(device, **how)
+    except av.error.ArgumentError as error:
+        what = "not a video stream, but a playlist or something else"
+        raise VideoError(f"{name}: {what}. Use the address of the stream itself") from error
+    except (av.error.FFmpegError, OSError, ValueError) as error:
+        what = f"cannot be opened ({error_text(error)})"
+        if is_pipe(source):
+            what = f"not a video that can be read from a pipe ({error_text(error)}). Use a file"
+        raise VideoError(f"{name}: {what}") from error
+    yield from decoded(name, container, say, piped=is_pipe(source))
+
+
+def camera_device(which: str, platform: str) -> tuple[str, str]:
+    """Return FFmpeg's `(device, driver)` of the camera `which`.
+
+    >>> camera_device("1", "linux")
+    ('/dev/video1', 'v4l2')
+    """
+    if platform == "darwin":
+        return which, "avfoundation"
+    if platform == "win32":
+        if which.isdigit():
+            raise VideoError(
+                f"camera:{which}: Windows names cameras, as in camera:Integrated Camera. "
+                "List them with: ffmpeg -list_devices true -f dshow -i dummy",
+                setting="source",
+                value=f"camera:{which}",
+            )
+        return f"video={which}", "dshow"
+    return (f"/dev/video{which}" if which.isdigit() else which), "v4l2"
+
+
+def decoded(name: str, container: Any, say: Say, piped: bool = False) -> Iterator[Any]:
+    """Yield the frames of a `container` that can be decoded, skipping damaged packets.
+
+    A machine that is too slow for a stream never waits for it. Then only key frames are decoded,
+    and `say` reports it. What is `piped` can wait.
+    """
+    import av
+
+    with container:
+        if not container.streams.video:
+            raise VideoError(f"{name}: contains no video")
+        stream = container.streams.video[0]
+        packets = container.demux(stream)
+        since = began = time.monotonic()
+        waited, hurried = 0.0, False
+        try:
+            while (packet := next(packets, None)) is not None:
+                now = time.monotonic()
+                waited += now - began
+                if now - since >= SPAN and not piped:
+                    # Two thresholds avoid frequent switching.
+                    busy = waited / (now - since) < (0.5 if hurried else 0.02)
+                    if busy != hurried:
+                        stream.codec_context.skip_frame = "NONKEY" if busy else "DEFAULT"
+                        hurry = "the stream is too fast to decode; using key frames only"
+                        say(hurry if busy else "decoding every frame again")
+                    since, waited, hurried = now, 0.0, busy
+                try:
+                    yield from packet.decode()
+                except av.error.InvalidDataError:
+                    continue
+                finally:
+                    began = time.monotonic()
+        except av.error.FFmpegError as error:  # timeouts are not OSErrors
+            raise VideoError(error_text(error)) from error
+
+
+def hide_password(address: str) -> str:
+    """Return an address without its password.
+
+    >>> hide_password("rtsp://me:secret@10.0.0.5/live")
+    'rtsp://***@10.0.0.5/live'
+    """
+    return re.sub(r"//[^/?#]+@", "//***@", address)
+
+
+def error_text(error: BaseException) -> str:
+    """Describe an `error` of the decoder without the address, which may contain a password."""
+    if type(error).__name__ == "ExitError":
+        return "no data within the time limit"
+    return str(getattr(error, "strerror", None) or type(error).__name__)
+
+
+# ---------------------------------------------------------------------- the newest frame
+
+
+class Stream(Iterator[Sample]):
+    """Samples of a live source; `close()` ends it."""
+
+    def __init__(
+        self,
+        name: str,
+        connect: Connect,
+        scale: Callable[[Any], Picture],
+        rate: float,
+        patience: float = 30.0,
+        stall: float = 10.0,
+        lost: Callable[[Outage], None] = lambda _: None,
+    ) -> None:
+        """Start reading the source `name`.
+
+        connect   opens the source and yields its frames; `scale` converts a frame to a picture
+        rate      pictures per second
+        patience  seconds to wait for the first frame before raising a VideoError
+        stall     seconds without a frame before the stream reports it
+        lost      called during an outage, within two seconds and then every two seconds
+        """
+        self.name, self.connect, self.scale, self.rate = name, connect, scale, rate
+        self.patience, self.stall, self.lost = patience, stall, lost
+        self.skipped = 0
+        self._news, self._stop = threading.Condition(), threading.Event()
+        self._start: float | None = None  # time of the first frame
+        self._seen = time.monotonic()  # time of the last frame
+        self._interval = 0.0  # average between two frames
+        self._beat = 0.0  # time of the last outage report
+        self._slot = -1
+        self._waiting: Sample | None = None
+        self._notes: list[str] = []
+        self._reason = "no frame yet"
+        self._failure: BaseException | None = None
+        self._quiet = False
+        self._thread = threading.Thread(target=self._read, name=f"stepcut-{name}", daemon=True)
+        self._thread.start()
+
+    def __next__(self) -> Sample:
+        while True:
+            with self._news:
+                if self._failure is not None:
+                    raise self._failure
+                if self._stop.is_set():
+                    raise StopIteration
+                if self._waiting is not None:
+                    sample, self._waiting = self._waiting, None
+                    notes, self._notes = tuple(self._notes), []
+                    return Sample(sample.time, sample.picture, self.skipped, notes)
+                self._check_patience()
+                outage = self._outage()
+                if outage is None:
+                    self._news.wait(0.05)
+                    continue
+            self.lost(outage)  # outside the lock, so that it does not block the source
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=2.0)
+
+    def say(self, note: str) -> None:
+        """Attach a note to the next sample, keeping the newest five."""
+        log.warning("%s: %s", self.name, note)
+        with self._news:
+            self._notes = [*self._notes, note][-5:]
+
+    def _check_patience(self) -> None:
+        """Report a silent source once; give up only if it never delivered a frame."""
+        silent = time.monotonic() - self._seen
+        if self._start is None and silent > self.patience:
+            self._stop.set()
+            raise VideoError(
+                f"{self.name}: no frame within {self.patience:g} s ({self._reason}). "
+                "Check the address and that no other program uses the device, then try again.",
+                path=self.name,
+            )
+        if self._start is not None and silent > self.stall and not self._quiet:
+            self._quiet = True
+            self.say(f"no frame for {self.stall:g} s; waiting")
+
+    def _outage(self) -> Outage | None:
+        """Return the outage to report now, if any."""
+        now = time.monotonic()
+        waited = now - self._seen
+        if waited < max(LOST, 3 * self._interval) or now - self._beat < HEARTBEAT:
+            return None
+        self._beat = now
+        return Outage(0.0 if self._start is None else now - self._start, waited, self._reason)
+
+    def _read(self) -> None:
+        """Read and reconnect until the stream is closed; runs in the thread."""
+        wait = FIRST_WAIT
+        try:
+            while not self._stop.is_set():
+                before = self._seen
+                self._reason = self._read_until_it_drops()
+                if self._seen > before:
+                    wait = FIRST_WAIT  # it worked in between
+                if self._stop.is_set():
+                    return
+                if self._start is not None:
+                    self.say(f"the source dropped ({self._reason}); trying again in {wait:g} s")
+                self._stop.wait(wait)
+                wait = min(2 * wait, LONGEST_WAIT)
+        except BaseException as error:  # raised by the next `__next__`
+            with self._news:
+                self._failure = error
+                self._news.notify_all()
+
+    def _read_until_it_drops(self) -> str:
+        """Read frames while they come; return the reason for the end."""
+        try:
+            with closing(self.connect(self.say)) as frames:
+                for frame in frames:
+                    if self._stop.is_set():
+                        return "stopped"
+                    self._take(frame)
+        except (OSError, VideoError) as error:
+            if isinstance(error, NoDevice) and self._start is None:
+                raise
+            return " ".join(str(error).split()) or type(error).__name__
+        return "it ended"
+
+    def _take(self, frame: Any) -> None:
+        now = time.monotonic()
+        with self._news:
+            gap = now - self._seen
+            if self._start is None:
+                self._start = now
+            elif self._quiet:
+                self.say(f"frames again after {gap:.0f} s")
+            elif gap < self.stall:
+                self._interval = 0.8 * self._interval + 0.2 * gap
+            self._seen, self._quiet, self._reason = now, False, "no frame"
+            slot = int((now - self._start) * self.rate)
+            if slot == self._slot:
+                return
+            self._slot = slot
+        picture = self.scale(frame)
+        with self._news:
+            self.skipped += self._waiting is not None
+            self._waiting = Sample(now - self._start, picture)
+            self._news.notify_all()
