@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.cli import say
-from stepcut.cli.watch import OPERATIONAL
+from stepcut.cli.check import OPERATIONAL
 from stepcut.cli.webhook import Sender, check_webhook
 from stepcut.features.backbones import load_backbone
 from stepcut.features.find import FEATURE_SUFFIXES

@@ -255,9 +255,11 @@ class Guide:
         >>> [(alert.kind, alert.step) for alert in guide.end().alerts]
         [('missed', 0), ('missed', 1), ('missed', 2)]
         """
+        if not self.rows:
+            return self._state(1.0, ())
         report = self._check(len(self.rows))
         alerts = []
-        for one in report.missed if report else ():
+        for one in report.missed:
             key = ("missed", one.step)
             if one.name in report.alarms and one.step not in self.done and key not in self.reported:
                 self.reported.add(key)
@@ -421,16 +423,13 @@ class Guide:
         key, late = ("unknown", None), self.pushed - self.room
         if late < 0 or late % max(self.room // 10, 1) or key in self.reported:
             return []
-        report = self._check(self.room) if self.expectations.task else None
-        if report is None or not report.other_task:
+        if not self.expectations.task or not self._check(self.room).other_task:
             return []
         self.reported.add(key)
         return [Alert("unknown", "this is not the task that was learned", None, 0.99)]
 
-    def _check(self, newest: int) -> Report | None:
+    def _check(self, newest: int) -> Report:
         """Check the newest rows."""
-        if not newest:
-            return None
         rows, steps, beliefs = zip(*list(self.rows)[-newest:], strict=True)
         reading: Any = steps, np.stack(beliefs), None, None
         if self.read is not None and rows[0] is not None:
