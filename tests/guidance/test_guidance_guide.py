@@ -369,10 +369,10 @@ def test_it_says_how_many_false_alarms_to_expect_and_what_so_few_videos_give_non
     usual = runner.expectations.usual
     few = replace(usual, never={"missed": 0.02, "fewer": 1.0, "extra": 0.001})
     runner.expectations = replace(runner.expectations, usual=few)
-    assert "24 videos are too few for an alarm about a missing or late step" in runner.note
+    assert "24 videos are too few for an alarm about a missing step" in runner.note
     assert "repeated" not in runner.note
     alone = learn_expectations([tiny_task.labels["video0"]], 1.0)
     assert "1 video is too few" in Guide(Echo, 1.0, alone, STEPS).note
     late = [alert.kind for state in walk(runner, shares(np.repeat([1, 0, 2], 20)))
             for alert in state.alerts]  # fmt: skip
-    assert "misordered" not in late
+    assert "missed" not in late

@@ -313,7 +313,7 @@ class Guide:
         """False alarms to expect, and alarms that so few reference videos cannot support."""
         never, number = self.expectations.usual.never, self.graph.videos
         rate = f"Expect about {self.expected_alarms:.2g} false alarms per normal video."
-        kinds = {"missing or late": never["missed"], "repeated": never["extra"]}
+        kinds = {"missing": never["missed"], "repeated": never["extra"]}
         mute = " or ".join(kind for kind, chance in kinds.items() if chance >= self._rare)
         if not mute:
             return rate
