@@ -140,8 +140,8 @@ def _extract(
         raise errors[min(errors)]
     jobs = {number: answer for number, answer in answers.items() if number not in errors}
     missing = [number for number, job in jobs.items() if job.expected]
-    own = isinstance(folder, Path) and missing and cache is None
-    with writable(Path(folder)) if own else nullcontext(folder) as place:
+    own = folder if isinstance(folder, Path) and missing and cache is None else None
+    with writable(own) if own else nullcontext(folder) as place:
         temporary = place != folder  # the features are not cached
         for number in missing if temporary else []:
             jobs[number] = replace(jobs[number], target=place / jobs[number].target.name)
