@@ -333,11 +333,10 @@ def cells(line: str) -> list[str]:
 
 
 def test_every_call_is_documented(root: Path) -> None:
-    from stepcut.app.routes import HomeRoutes, procedure_routes
+    from stepcut.app.routes import HOME, procedure_routes
 
     page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
-    space = Workspace(root)
-    routes = [*HomeRoutes(space).routes(), *procedure_routes(space, Watching(space))]
+    routes = [*HOME, *procedure_routes(Watching(Workspace(root)))]
     missing = [route.path for route in routes if f"`{route.path}`" not in page]
     assert missing == ["/"]
     documented = set(re.findall(r"`(/[^`]*)`", page))

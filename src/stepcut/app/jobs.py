@@ -70,6 +70,10 @@ class Job:
         return (self.folder / "cancel").exists()
 
     @property
+    def is_finished(self) -> bool:
+        return self.state["state"] in FINISHED
+
+    @property
     def result(self) -> Any:
         return _read(self.folder / "result.json")
 
@@ -122,7 +126,7 @@ class Jobs:
         with self._lock:
             same = {"kind": kind, "args": dict(args), "about": str(about.resolve())}
             for job in self.all():
-                if job.state["state"] not in FINISHED and same.items() <= job.request.items():
+                if not job.is_finished and same.items() <= job.request.items():
                     return job
             name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
             request = {**same, "title": title, "created": time.time()}
@@ -149,7 +153,7 @@ class Jobs:
 
     def cancel(self, job: Job) -> None:
         """Stop a job; finished parts are kept, and it can be resumed."""
-        if job.state["state"] in FINISHED:
+        if job.is_finished:
             raise OptionError(f"this job is {job.state['state']} and cannot be cancelled.")
         with self._lock:
             (job.folder / "cancel").touch()
@@ -168,7 +172,7 @@ class Jobs:
 
     def forget(self, job: Job) -> None:
         """Remove a finished job from the list."""
-        if job.state["state"] not in FINISHED:
+        if not job.is_finished:
             raise OptionError(f"this job is {job.state['state']}. Cancel it first.")
         until = time.monotonic() + GRACE  # the process may still be exiting
         while self._is_alive(job) and time.monotonic() < until:
@@ -231,7 +235,7 @@ class Jobs:
 
     def _is_over(self, job: Job) -> bool:
         """Whether the job has finished and its process has exited."""
-        if job.id not in self._over and job.state["state"] in FINISHED and not self._is_alive(job):
+        if job.id not in self._over and job.is_finished and not self._is_alive(job):
             self._over.add(job.id)
         return job.id in self._over
 
@@ -261,7 +265,7 @@ class Jobs:
 
     def _prune(self) -> None:
         """Delete finished jobs that a later one of the same kind follows, and the oldest."""
-        finished = [job for job in self.all() if job.state["state"] in FINISHED]
+        finished = [job for job in self.all() if job.is_finished]
         last = {(job.kind, job.request["about"]): job for job in self.all()}
         for place, job in enumerate(finished):
             # What could not be copied is known from all earlier jobs.

@@ -1,7 +1,11 @@
-"""All calls: about the workspace, its jobs, and one procedure, whose videos go by key."""
+"""All calls: about the workspace and its jobs, and about one procedure, whose videos go by key.
+
+A call is a function of the workspace or the procedure, and of the values in the request: those of
+the JSON body, the query and the path. What it returns is sent as JSON, unless it is a response.
+"""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,7 +29,7 @@ from stepcut.app.answers import (
     text_of,
 )
 from stepcut.app.export import check_request, check_target, pack, preview
-from stepcut.app.jobs import FINISHED, Job
+from stepcut.app.jobs import Job
 from stepcut.app.security import MEDIA, Guard
 from stepcut.app.state import Viewer
 from stepcut.app.watching import Watching
@@ -42,11 +46,14 @@ from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.history import history, take_back
 from stepcut.show.clips import KINDS, proxy_of
 
+Values = dict[str, Any]
 A_WHILE = {"cache-control": "private, max-age=3600"}
 NEXT = 3
 """Number of suggested videos."""
 MOST_PROBED = 50
 """Maximum number of videos per request."""
+LONGEST_AUTHOR = 100
+"""Characters of a name in the history."""
 BEGINNINGS = (
     (0, b"\x1a\x45\xdf\xa3", "video/webm"),  # also .mkv, which browsers play under this name
     (0, b"OggS", "video/ogg"),
@@ -57,6 +64,115 @@ BEGINNINGS = (
     (0, b"\x47", "video/mp2t"),
 )
 """Content type by the bytes at an offset; all others are sent as video/mp4."""
+
+
+def names_in(values: Values, key: str) -> list[str]:
+    """The list of strings under a key, which may be missing."""
+    return as_items(key, values.get(key, []), str, f"a list of {key}")
+
+
+# ---------------------------------------------------------------------- the folder of the app
+
+
+def home(space: Workspace, _: Values) -> Values:
+    opened = {str(folder): space.id_of(folder) for folder in space.folders()}
+    jobs = [
+        {**job.to_json(), "procedure": opened.get(job.request["about"])} for job in space.jobs.all()
+    ]
+    return {"folder": str(space.files.root), "procedures": space.procedures(), "jobs": jobs}
+
+
+def probe_videos(space: Workspace, values: Values) -> Values:
+    videos = names_in(values, "videos")
+    if len(videos) > MOST_PROBED:
+        raise OptionError(
+            f"videos has {len(videos)} entries; send at most {MOST_PROBED}.",
+            setting="videos",
+            value=len(videos),
+            allowed=MOST_PROBED,
+        )
+    return {"videos": space.probe(videos)}
+
+
+# ---------------------------------------------------------------------- jobs
+
+
+def job_of(place: Workspace | Viewer, values: Values) -> Job:
+    job = place.jobs.get(values["id"])
+    if job is None:
+        raise HTTPException(404, "No such job.")
+    return job
+
+
+def change_job(place: Workspace | Viewer, values: Values) -> Values:
+    """Cancel, resume or forget a job."""
+    if values["verb"] not in ("cancel", "resume", "forget"):
+        raise HTTPException(404, "A job can be cancelled, resumed or forgotten.")
+    job = job_of(place, values)
+    getattr(place.jobs, values["verb"])(job)
+    return job.to_json()
+
+
+def start(viewer: Viewer, kind: str, **args: Any) -> Values:
+    """Start a job about a procedure."""
+    own = {"folder": str(viewer.folder.resolve()), "trust": viewer.trust}
+    return viewer.jobs.start(kind, {**own, **args}, viewer.folder, viewer.title).to_json()
+
+
+# ---------------------------------------------------------------------- annotations and teaching
+
+
+def state(viewer: Viewer, values: Values) -> Values:
+    """Everything that the page shows; nothing if its stamp is the one that is `known`."""
+    return {} if values.get("known") == viewer.stamp else viewer.state()
+
+
+def change(verb: str, viewer: Viewer, values: Values) -> Values | Response:
+    """Apply, undo or redo one edit, or set a step's severity; answers when it is on disk."""
+    edits, wish = viewer.edits, values.get("edit", {})
+    if verb == "severity":
+        wish = {"do": verb, "step": values.get("step"), "severity": values.get("severity")}
+    work = {"undo": edits.undo, "redo": edits.redo}.get(verb, partial(edits.do, wish))
+    author = text_of(values, "author", "")[:LONGEST_AUTHOR]
+    try:
+        words = work(str(values.get("revision")), author)
+    except StaleEdit:
+        sentence = "Another window changed the procedure, so your change was not saved."
+        return Json({"error": sentence, "state": viewer.state()}, 409)
+    return {"words": words, "state": viewer.state()}
+
+
+def check_revision(viewer: Viewer, values: Values) -> None:
+    """Refuse requests to an outdated state."""
+    if values.get("revision") != viewer.edits.revision:
+        raise HTTPException(
+            409, "Another window changed the procedure. Reload the page, then try again."
+        )
+
+
+def teach(viewer: Viewer, values: Values) -> Values:
+    check_revision(viewer, values)
+    return start(viewer, "teach")
+
+
+def back(viewer: Viewer, values: Values) -> Values:
+    """Restore the procedure as it was before it learned from annotations."""
+    check_revision(viewer, values)
+    take_back(viewer.folder)
+    viewer.refresh()
+    if checked := [video.path for video in viewer.checks.all() if Path(video.path).is_file()]:
+        start(viewer, "check", videos=checked)
+    return {"words": "what was learned from annotations", "state": viewer.state()}
+
+
+# ---------------------------------------------------------------------- videos
+
+
+def path_of(viewer: Viewer, key: str) -> Path:
+    path = viewer.paths().get(key)
+    if path is None or not Path(path).is_file():
+        raise HTTPException(404, "This video is missing.")
+    return Path(path)
 
 
 @lru_cache(maxsize=4096)
@@ -70,417 +186,237 @@ def media_type(path: str, _: tuple[int, ...]) -> str:
     )
 
 
-def viewer_of(request: Request) -> Viewer:
-    """The procedure of a request below /p/ID/."""
-    viewer: Viewer = request.scope["viewer"]
-    return viewer
+def video(viewer: Viewer, values: Values) -> Response:
+    """Send a video, or a range of its bytes; untrusted procedures may name any file."""
+    path = path_of(viewer, values["key"])
+    now = path.stat()
+    kind = media_type(str(path), (now.st_ino, now.st_size, now.st_mtime_ns))
+    return FileResponse(path, media_type=kind, headers={**A_WHILE, **MEDIA})
 
 
-class HomeRoutes:
-    """Calls about the folder of the app, and the jobs in it."""
+def poster(viewer: Viewer, values: Values) -> Response:
+    """Send a small picture from early in the video."""
+    picture = viewer.poster(values["key"], path_of(viewer, values["key"]))
+    return Response(picture, media_type="image/jpeg", headers=A_WHILE)
 
-    def __init__(self, workspace: Workspace) -> None:
-        self.workspace, self.jobs = workspace, workspace.jobs
 
-    def home(self, _: Request) -> Response:
-        space = self.workspace
-        opened = {str(folder): space.id_of(folder) for folder in space.folders()}
-        jobs = [
-            {**job.to_json(), "procedure": opened.get(str(job.request["about"]))}
-            for job in self.jobs.all()
-        ]
-        return Json(
-            {
-                "folder": str(space.files.root),
-                "procedures": space.procedures(),
-                "jobs": jobs,
-            }
+def copies(viewer: Viewer, values: Values) -> Values:
+    """Start a job that makes copies of videos that the browser cannot play.
+
+    `codecs` are those it can decode, and `videos` lists keys that need a copy in any case.
+    Returns the keys that need a copy, those that have one, and those that cannot be copied.
+    """
+    kind, codecs = text_of(values, "kind", "mp4"), frozenset(names_in(values, "codecs"))
+    choose("kind", kind, KINDS)
+    there = {key: path for key, path in viewer.paths().items() if path and Path(path).is_file()}
+    needed = [key for key in names_in(values, "videos") if key in there]
+    for key, path in there.items():
+        with suppress(VideoError, OSError):  # no copy is possible; opening it shows the error
+            if key not in needed and not viewer.is_playable(path, codecs):
+                needed.append(key)
+    ready = [key for key in needed if proxy_of(there[key], kind).exists()]
+    earlier = [job for job in viewer.jobs.all() if job.kind == "copies"]
+    failed = {
+        key: reason
+        for job in earlier
+        for key in needed
+        if (reason := (job.result or {}).get(there[key]))
+        and Path(there[key]).stat().st_mtime < job.request["created"]
+    }
+    missing = [there[key] for key in needed if key not in ready and key not in failed]
+    running = (
+        job
+        for job in earlier
+        if not job.is_finished and {*missing} <= {*job.request["args"]["videos"]}
+    )
+    job = None
+    if missing:
+        wish = {"videos": missing, "kind": kind}
+        job = next(running, None) or viewer.jobs.start("copies", wish, viewer.folder, viewer.title)
+    return {"needed": needed, "ready": ready, "failed": failed, "job": job and job.to_json()}
+
+
+def copy(viewer: Viewer, values: Values) -> Response:
+    copy = proxy_of(path_of(viewer, values["key"]), values["kind"])
+    if not copy.exists():
+        raise HTTPException(404, "The copy is not ready.")
+    return FileResponse(copy, headers={**A_WHILE, **MEDIA})
+
+
+# ---------------------------------------------------------------------- check, compare, export
+
+
+def check(viewer: Viewer, values: Values) -> Values:
+    """Start a job that checks videos, given by key or by path below the folder of the app."""
+    paths = [path_of(viewer, key) for key in names_in(values, "keys")]
+    paths += [viewer.files.find(name) for name in names_in(values, "videos")]
+    if not paths:
+        raise OptionError("no video was selected. Choose one or more.", setting="videos")
+    return start(viewer, "check", videos=list(map(str, paths)))
+
+
+def forget(viewer: Viewer, values: Values) -> Values:
+    viewer.checks.remove(values["key"])
+    return {"state": viewer.state()}
+
+
+async def upload(request: Request) -> Response:
+    """Save an uploaded video; return its path."""
+    name, files = request.query_params.get("name", ""), request.scope["subject"].files
+    length = int(request.headers.get("content-length", "0"))
+    return Json({"path": await files.receive(name, length, request.stream())})
+
+
+def watched(watching: Watching, viewer: Viewer, _: Values) -> Values:
+    folder = None if viewer.files.closed else viewer.checks.watched
+    problem = watching.problems.get(viewer.folder)
+    return {"folder": folder and viewer.files.shown(folder), "problem": problem}
+
+
+def watch(watching: Watching, viewer: Viewer, values: Values) -> Values:
+    """Watch a folder, or stop watching with null."""
+    name = values.get("folder")
+    viewer.checks.watched = None if name is None else viewer.files.find(str(name), folder=True)
+    return watched(watching, viewer, values)
+
+
+def compare(viewer: Viewer, values: Values) -> Values:
+    """Compare two groups of videos by key; return sentences, a table and the time budget."""
+    timelines, steps = viewer.timelines, [step.name for step in viewer.edits.document.steps]
+    groups = {
+        name.upper(): {key: choose(name, key, timelines) for key in names_in(values, name)}
+        for name in ("a", "b")
+    }
+    first, second = (list(group.values()) for group in groups.values())
+    table = compare_groups(first, second, steps)
+    budget = time_budget(groups, steps, per_video=True)
+    return {
+        "words": table.caption,
+        "columns": table.columns,
+        "rows": table.rows,
+        "budget": {"columns": budget.columns, "rows": budget.rows},
+    }
+
+
+def export(viewer: Viewer, values: Values) -> Values:
+    """Start an export job; with `preview`, list the files instead."""
+    check_request(values)
+    name = text_of(values, "folder", f"{viewer.title}-export")
+    target, why = viewer.folder.resolve().parent / name, ""
+    if Path(name) != Path(safe_name(name)) or len(Path(name).parts) != 1:
+        why = "is not a plain name. Give a name without slashes."
+    elif is_procedure(target):
+        why = "is a procedure. Choose another name."
+    if why:
+        raise OptionError(f"folder={name[:200]!r} {why}", setting="folder", value=name)
+    outline, videos = viewer.edits.outline, viewer.videos
+    files = preview(outline, videos, values)
+    check_target(target, [file["path"] for file in files])
+    if values.get("preview"):
+        return {"folder": viewer.files.shown(target), "files": files}
+    wish = {key: values[key] for key in ("what", "formats", "rate") if key in values}
+    of = str(outline.config.get("fingerprint", ""))
+    return start(viewer, "export", wish=wish, target=str(target), videos=videos, fingerprint=of)
+
+
+def download(viewer: Viewer, values: Values) -> Response:
+    """Send the files of an export as one file."""
+    job = viewer.jobs.get(values["id"])
+    if job is None or job.kind != "export" or job.state["state"] != "done":
+        raise HTTPException(404, "No such finished export.")
+    return attachment(*pack(job.result))
+
+
+# ---------------------------------------------------------------------- routes
+
+
+def call(path: str, work: Callable[[Any, Values], Any], method: str = "GET") -> Route:
+    """The route of one call."""
+
+    async def answer(request: Request) -> Response:
+        body = await read_body(request) if method == "POST" else request.query_params
+        found = await run_in_threadpool(
+            work, request.scope["subject"], {**body, **request.path_params}
         )
+        return found if isinstance(found, Response) else Json(found)
 
-    def folder(self, request: Request) -> Response:
-        """List one folder for the file picker."""
-        return Json(self.workspace.listing(request.query_params.get("path", "")))
-
-    async def probe(self, request: Request) -> Response:
-        names = as_items("videos", (await read_body(request)).get("videos", ()), str, "paths")
-        if len(names) > MOST_PROBED:
-            raise OptionError(
-                f"videos has {len(names)} entries; send at most {MOST_PROBED}.",
-                setting="videos",
-                value=len(names),
-                allowed=MOST_PROBED,
-            )
-        return Json({"videos": await run_in_threadpool(self.workspace.probe, names)})
-
-    async def learn(self, request: Request) -> Response:
-        body = await read_body(request)
-        job = await run_in_threadpool(self.workspace.learn, body)
-        return Json(job.to_json())
-
-    def all_jobs(self, _: Request) -> Response:
-        """All jobs, oldest first."""
-        return Json({"jobs": [job.to_json() for job in self.jobs.all()]})
-
-    def job(self, request: Request) -> Response:
-        return Json(self._job(request).to_json())
-
-    async def change_job(self, request: Request) -> Response:
-        """Cancel, resume or forget a job."""
-        await read_body(request)
-        verbs = {
-            "cancel": self.jobs.cancel,
-            "resume": self.jobs.resume,
-            "forget": self.jobs.forget,
-        }
-        verb = verbs.get(request.path_params["verb"])
-        if verb is None:
-            raise HTTPException(404, "A job can be cancelled, resumed or forgotten.")
-        job = await run_in_threadpool(self._job, request)
-        await run_in_threadpool(verb, job)
-        return Json(job.to_json())
-
-    def _job(self, request: Request) -> Job:
-        job = self.jobs.get(request.path_params["id"])
-        if job is None:
-            raise HTTPException(404, "No such job.")
-        return job
-
-    def routes(self) -> list[Route]:
-        return [
-            Route("/api/home", self.home),
-            Route("/api/folder", self.folder),
-            Route("/api/probe", self.probe, methods=["POST"]),
-            Route("/api/learn", self.learn, methods=["POST"]),
-            *self.job_routes(),
-        ]
-
-    def job_routes(self) -> list[Route]:
-        return [
-            Route("/api/jobs", self.all_jobs),
-            Route("/api/jobs/{id}", self.job),
-            Route("/api/jobs/{id}/{verb}", self.change_job, methods=["POST"]),
-        ]
+    return Route(path, answer, methods=[method])
 
 
-LONGEST_AUTHOR = 100
-"""Characters of a name in the history."""
+def post(path: str, work: Callable[[Any, Values], Any]) -> Route:
+    return call(path, work, "POST")
 
 
-class Routes:
-    """Calls about one procedure."""
-
-    def __init__(self, workspace: Workspace, watching: Watching) -> None:
-        self.jobs, self.watching = workspace.jobs, watching
-
-    # ------------------------------------------------------------------ document
-
-    def state(self, request: Request) -> Response:
-        """Return the whole state as JSON; nothing if its stamp is the one that is `known`."""
-        viewer = viewer_of(request)
-        known = request.query_params.get("known") == viewer.stamp
-        return Json({} if known else viewer.state())
-
-    async def edit(self, request: Request) -> Response:
-        """Apply, undo or redo one edit, or set a step's severity; answers when it is on disk."""
-        body, verb = await read_body(request), request.url.path.rsplit("/", 1)[-1]
-        viewer = viewer_of(request)
-        edits = viewer.edits
-        severity = {"do": "severity", "step": body.get("step"), "severity": body.get("severity")}
-        changes: dict[str, Callable[[str, str], str]] = {
-            "undo": edits.undo,
-            "redo": edits.redo,
-            "severity": partial(edits.do, severity),
-            "edit": partial(edits.do, body.get("edit", {})),
-        }
-        author = text_of(body, "author", "")[:LONGEST_AUTHOR]
-        try:
-            words = await run_in_threadpool(changes[verb], str(body.get("revision")), author)
-        except StaleEdit:
-            sentence = "Another window changed the procedure, so your change was not saved."
-            state = await run_in_threadpool(viewer.state)
-            return Json({"error": sentence, "state": state}, 409)
-        return Json({"words": words, "state": await run_in_threadpool(viewer.state)})
-
-    def history(self, request: Request) -> Response:
-        """Return all changes of the procedure, oldest first."""
-        return Json({"events": [asdict(entry) for entry in history(viewer_of(request).folder)]})
-
-    async def teach(self, request: Request) -> Response:
-        """Start a job that learns from the annotations."""
-        await self._check_revision(request)
-        return self._start(viewer_of(request), "teach", {})
-
-    async def suggest(self, request: Request) -> Response:
-        """Start a job that suggests which videos to annotate next."""
-        await read_body(request)
-        viewer = viewer_of(request)
-        revision = viewer.edits.revision  # the suggestion depends on the annotations
-        return self._start(viewer, "suggest", {"count": NEXT, "revision": revision})
-
-    async def back(self, request: Request) -> Response:
-        """Restore the procedure as it was before it learned from annotations."""
-        await self._check_revision(request)
-        viewer = viewer_of(request)
-        await run_in_threadpool(take_back, viewer.folder)
-        await run_in_threadpool(viewer.refresh)
-        checked = [video.path for video in viewer.checks.all() if Path(video.path).is_file()]
-        if checked:
-            self._start(viewer, "check", {"videos": checked})
-        state = await run_in_threadpool(viewer.state)
-        return Json({"words": "what was learned from annotations", "state": state})
-
-    async def _check_revision(self, request: Request) -> None:
-        """Refuse requests to an outdated state."""
-        if (await read_body(request)).get("revision") != viewer_of(request).edits.revision:
-            raise HTTPException(
-                409, "Another window changed the procedure. Reload the page, then try again."
-            )
-
-    # ------------------------------------------------------------------ videos
-
-    def video(self, request: Request) -> Response:
-        """Send a video, or a range of its bytes; untrusted procedures may name any file."""
-        path = self._path(request)
-        state = path.stat()
-        kind = media_type(str(path), (state.st_ino, state.st_size, state.st_mtime_ns))
-        return FileResponse(path, media_type=kind, headers={**A_WHILE, **MEDIA})
-
-    def about(self, request: Request) -> Response:
-        """Return the frame rate of a video."""
-        return Json({"rate": float(probe(self._path(request)).rate or 25)})
-
-    def poster(self, request: Request) -> Response:
-        """Send a small picture from early in the video."""
-        picture = viewer_of(request).poster(request.path_params["key"], self._path(request))
-        return Response(picture, media_type="image/jpeg", headers=A_WHILE)
-
-    def signals(self, request: Request) -> Response:
-        """Return the curves of a recording without a video, if its features are available."""
-        curves = viewer_of(request).curves(request.path_params["key"])
-        return Json(curves or {"names": [], "curves": [], "every": 1.0})
-
-    async def copies(self, request: Request) -> Response:
-        """Start a job that makes copies of videos that the browser cannot play.
-
-        `codecs` are those it can decode, and `videos` lists keys that need a copy in any case.
-        Returns the keys that need a copy and those that have one.
-        """
-        body = await read_body(request)
-        kind = text_of(body, "kind", "mp4")
-        choose("kind", kind, KINDS)
-        codecs = as_items("codecs", body.get("codecs", []), str, "a list of codecs, as h264")
-        forced = as_items("videos", body.get("videos", []), str, "a list of keys")
-        work = partial(self._copies, viewer_of(request), kind, frozenset(codecs), forced)
-        return Json(await run_in_threadpool(work))
-
-    def _copies(
-        self, viewer: Viewer, kind: str, codecs: frozenset[str], forced: list[str]
-    ) -> dict[str, Any]:
-        there = {key: path for key, path in viewer.paths().items() if path and Path(path).is_file()}
-        needed = [key for key in forced if key in there]
-        for key, path in there.items():
-            try:
-                if key not in needed and not viewer.is_playable(path, codecs):
-                    needed.append(key)
-            except (VideoError, OSError):
-                continue  # no copy is possible either; the page shows the error on opening it
-        ready = [key for key in needed if proxy_of(there[key], kind).exists()]
-        earlier = [job for job in self.jobs.all() if job.kind == "copies"]
-        failed = {
-            key: reason
-            for job in earlier
-            for key in needed
-            if (reason := (job.result or {}).get(there[key]))
-            and Path(there[key]).stat().st_mtime < job.request["created"]
-        }
-        missing = [there[key] for key in needed if key not in ready and key not in failed]
-        job = next(
-            (
-                job
-                for job in earlier
-                if job.state["state"] not in FINISHED
-                and set(missing) <= set(job.request["args"]["videos"])
-            ),
-            None,
-        )
-        if missing and job is None:
-            about = {"videos": missing, "kind": kind}
-            job = self.jobs.start("copies", about, viewer.folder, viewer.title)
-        made = job.to_json() if missing and job else None
-        return {"needed": needed, "ready": ready, "failed": failed, "job": made}
-
-    def copy(self, request: Request) -> Response:
-        copy = proxy_of(self._path(request), request.path_params["kind"])
-        if not copy.exists():
-            raise HTTPException(404, "The copy is not ready.")
-        return FileResponse(copy, headers={**A_WHILE, **MEDIA})
-
-    # ------------------------------------------------------------------ check and compare
-
-    async def check(self, request: Request) -> Response:
-        """Start a job that checks videos, given by key or by path below the folder of the app."""
-        body, viewer = await read_body(request), viewer_of(request)
-        keys = as_items("keys", body.get("keys", []), str, "a list of keys")
-        names = as_items("videos", body.get("videos", []), str, "a list of paths")
-        paths = [str(_path_of(viewer, key)) for key in keys]
-        paths += [str(viewer.files.find(name)) for name in names]
-        if not paths:
-            raise OptionError("no video was selected. Choose one or more.", setting="videos")
-        return self._start(viewer, "check", {"videos": paths})
-
-    async def forget(self, request: Request) -> Response:
-        await read_body(request)
-        viewer = viewer_of(request)
-        viewer.checks.remove(request.path_params["key"])
-        return Json({"state": await run_in_threadpool(viewer.state)})
-
-    async def upload(self, request: Request) -> Response:
-        """Save an uploaded video; return its path."""
-        name, files = request.query_params.get("name", ""), viewer_of(request).files
-        length = int(request.headers.get("content-length", "0"))
-        return Json({"path": await files.receive(name, length, request.stream())})
-
-    async def watch(self, request: Request) -> Response:
-        """GET returns the watched folder; POST sets it, or stops watching with null."""
-        viewer = viewer_of(request)
-        if request.method == "POST":
-            name = (await read_body(request)).get("folder")
-            viewer.checks.watched = None if name is None else viewer.files.find(str(name), True)
-        watched = None if viewer.files.closed else viewer.checks.watched
-        problem = self.watching.problems.get(viewer.folder)
-        return Json({"folder": watched and viewer.files.shown(watched), "problem": problem})
-
-    async def compare(self, request: Request) -> Response:
-        """Compare two groups of videos by key; return sentences, a table and the time budget."""
-        body, viewer = await read_body(request), viewer_of(request)
-        timelines, steps = viewer.timelines, [step.name for step in viewer.edits.document.steps]
-        groups = {}
-        for name in ("a", "b"):
-            keys = as_items(name, body.get(name, []), str, "a list of keys")
-            for key in keys:
-                choose(name, key, timelines)
-            groups[name.upper()] = {key: timelines[key] for key in keys}
-        first, second = (list(group.values()) for group in groups.values())
-        table = await run_in_threadpool(compare_groups, first, second, steps)
-        budget = time_budget(groups, steps, per_video=True)
-        return Json(
-            {
-                "words": table.caption,
-                "columns": table.columns,
-                "rows": table.rows,
-                "budget": {"columns": budget.columns, "rows": budget.rows},
-            }
-        )
-
-    # ------------------------------------------------------------------ export
-
-    async def export(self, request: Request) -> Response:
-        """Start an export job; with `preview`, list the files instead."""
-        body, viewer = await read_body(request), viewer_of(request)
-        check_request(body)
-        name = text_of(body, "folder", f"{viewer.title}-export")
-        if Path(name) != Path(safe_name(name)) or len(Path(name).parts) != 1:
-            raise OptionError(
-                f"folder={name[:200]!r} is not a plain name. Give a name without slashes.",
-                setting="folder",
-                value=name,
-            )
-        target = viewer.folder.resolve().parent / name
-        if is_procedure(target):
-            raise OptionError(
-                f"folder={name!r} is a procedure. Choose another name.",
-                setting="folder",
-                value=name,
-            )
-        outline, videos = viewer.edits.outline, viewer.videos
-        files = await run_in_threadpool(preview, outline, videos, body)
-        check_target(target, [file["path"] for file in files])
-        if body.get("preview"):
-            return Json({"folder": viewer.files.shown(target), "files": files})
-        wish = {key: body[key] for key in ("what", "formats", "rate") if key in body}
-        of = str(outline.config.get("fingerprint", ""))
-        args = {"wish": wish, "target": str(target), "videos": videos, "fingerprint": of}
-        return self._start(viewer, "export", args)
-
-    def download(self, request: Request) -> Response:
-        """Send the files of an export as one file."""
-        job = self.jobs.get(request.path_params["id"])
-        if job is None or job.kind != "export" or job.state["state"] != "done":
-            raise HTTPException(404, "No such finished export.")
-        return attachment(*pack(job.result))
-
-    # ------------------------------------------------------------------ shared
-
-    def _start(self, viewer: Viewer, kind: str, args: dict[str, Any]) -> Response:
-        own = {"folder": str(viewer.folder.resolve()), "trust": viewer.trust}
-        job = self.jobs.start(kind, {**own, **args}, viewer.folder, viewer.title)
-        return Json(job.to_json())
-
-    def _path(self, request: Request) -> Path:
-        return _path_of(viewer_of(request), request.path_params["key"])
-
-    def routes(self) -> list[Route]:
-        return [
-            Route("/api/state", self.state),
-            Route("/api/history", self.history),
-            *(
-                Route(f"/api/{verb}", self.edit, methods=["POST"])
-                for verb in ("edit", "undo", "redo", "severity")
-            ),
-            Route("/api/teach", self.teach, methods=["POST"]),
-            Route("/api/suggest", self.suggest, methods=["POST"]),
-            Route("/api/back", self.back, methods=["POST"]),
-            Route("/api/about/{key}", self.about),
-            Route("/api/signals/{key}", self.signals),
-            Route("/api/copies", self.copies, methods=["POST"]),
-            Route("/api/check", self.check, methods=["POST"]),
-            Route("/api/forget/{key}", self.forget, methods=["POST"]),
-            Route("/api/upload", self.upload, methods=["POST"]),
-            Route("/api/watch", self.watch, methods=["GET", "POST"]),
-            Route("/api/compare", self.compare, methods=["POST"]),
-            Route("/api/export", self.export, methods=["POST"]),
-            Route("/api/download/{id}", self.download),
-            Route("/video/{key}", self.video),
-            Route("/poster/{key}", self.poster),
-            Route("/copy/{key}/{kind}", self.copy),
-        ]
+JOBS = [
+    call("/api/jobs", lambda place, _: {"jobs": [job.to_json() for job in place.jobs.all()]}),
+    call("/api/jobs/{id}", lambda place, values: job_of(place, values).to_json()),
+    post("/api/jobs/{id}/{verb}", change_job),
+]
+HOME = [
+    call("/api/home", home),
+    call("/api/folder", lambda space, values: space.listing(values.get("path", ""))),
+    post("/api/probe", probe_videos),
+    post("/api/learn", lambda space, values: space.learn(values).to_json()),
+    *JOBS,
+]
 
 
-def _path_of(viewer: Viewer, key: str) -> Path:
-    path = viewer.paths().get(key)
-    if path is None or not Path(path).is_file():
-        raise HTTPException(404, "This video is missing.")
-    return Path(path)
-
-
-def procedure_routes(workspace: Workspace, watching: Watching) -> list[Route]:
-    """All routes below /p/ID/: calls, jobs and the page."""
+def procedure_routes(watching: Watching) -> list[Route]:
+    """All calls below /p/ID/, and the page."""
     return [
-        *Routes(workspace, watching).routes(),
-        *HomeRoutes(workspace).job_routes(),
+        call("/api/state", state),
+        call(
+            "/api/history",
+            lambda viewer, _: {"events": [asdict(entry) for entry in history(viewer.folder)]},
+        ),
+        *(
+            post(f"/api/{verb}", partial(change, verb))
+            for verb in ("edit", "undo", "redo", "severity")
+        ),
+        post("/api/teach", teach),
+        # The suggestion depends on the annotations.
+        post(
+            "/api/suggest",
+            lambda viewer, _: start(viewer, "suggest", count=NEXT, revision=viewer.edits.revision),
+        ),
+        post("/api/back", back),
+        call(
+            "/api/about/{key}",
+            lambda viewer, values: {
+                "rate": float(probe(path_of(viewer, values["key"])).rate or 25)
+            },
+        ),
+        call("/api/signals/{key}", lambda viewer, values: viewer.curves(values["key"])),
+        post("/api/copies", copies),
+        post("/api/check", check),
+        post("/api/forget/{key}", forget),
+        Route("/api/upload", upload, methods=["POST"]),
+        call("/api/watch", partial(watched, watching)),
+        post("/api/watch", partial(watch, watching)),
+        post("/api/compare", compare),
+        post("/api/export", export),
+        call("/api/download/{id}", download),
+        call("/video/{key}", video),
+        call("/poster/{key}", poster),
+        call("/copy/{key}/{kind}", copy),
+        *JOBS,
         *page_routes("app", "api/state", "../../"),
     ]
 
 
-def home_page(workspace: Workspace) -> list[Route]:
-    """The start page; with a single procedure, the address of its page."""
-    if workspace.only is None:
-        return page_routes("home", "api/home")
-    place = f"p/{workspace.id_of(workspace.only.folder)}/"
-    return [Route("/", lambda _: RedirectResponse(place))]
-
-
-class Procedures:
-    """Find the procedure of each request, and read what other programs have changed in it."""
+class Subjects:
+    """Find the subject of each request: the workspace, or a procedure as it is on disk now."""
 
     def __init__(self, workspace: Workspace, router: Router) -> None:
         self.workspace, self.router = workspace, router
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        viewer = await run_in_threadpool(self.workspace.viewer, scope["path_params"]["procedure"])
-        if viewer is None:
+        subject: Workspace | Viewer | None = self.workspace
+        if name := scope["path_params"].get("procedure"):
+            subject = await run_in_threadpool(self.workspace.viewer, name)
+        if subject is None:
             raise HTTPException(404, "This procedure no longer exists.")
-        await self.router({**scope, "viewer": viewer}, receive, send)
+        await self.router({**scope, "subject": subject}, receive, send)
 
 
 def make_app(workspace: Workspace, token: str, host: str = "127.0.0.1") -> Guard:
@@ -495,13 +431,14 @@ def make_app(workspace: Workspace, token: str, host: str = "127.0.0.1") -> Guard
         await run_in_threadpool(watching.close)
         await run_in_threadpool(workspace.jobs.close)
 
-    router = Router(routes=procedure_routes(workspace, watching))
-    routes = [
-        Mount("/p/{procedure}", app=Procedures(workspace, router)),
-        *HomeRoutes(workspace).routes(),
-        *home_page(workspace),
-        *file_routes(),
-    ]
+    if workspace.only is None:
+        page = page_routes("home", "api/home")
+    else:  # the address of the page of the only procedure
+        place = f"p/{workspace.id_of(workspace.only.folder)}/"
+        page = [Route("/", lambda _: RedirectResponse(place))]
+    procedure = Subjects(workspace, Router(routes=procedure_routes(watching)))
+    around = Subjects(workspace, Router(routes=[*HOME, *page, *file_routes()]))
+    routes = [Mount("/p/{procedure}", app=procedure), Mount("/", app=around)]
     return Guard(
         Starlette(routes=routes, exception_handlers=dict(HANDLERS), lifespan=lifespan), token, host
     )

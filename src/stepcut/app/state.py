@@ -330,18 +330,16 @@ class Viewer:
             )
         return found
 
-    def curves(self, key: str) -> dict[str, Any] | None:
-        """Signals of a recording without a video, if its features are available."""
+    def curves(self, key: str) -> dict[str, Any]:
+        """Signals of a recording without a video; none if its features are not available."""
         outline = self.edits.outline
         name = self.recordings(outline).get(key, Recording("", None)).name
-        fingerprint = str(outline.config.get("fingerprint", ""))
-        if self._curves is None or self._curves[0] != fingerprint:
-            try:
+        if self._curves is None or self._curves[0] != self.fingerprint:
+            features = []
+            with suppress(StepcutError, OSError):
                 features = read_features(outline)
-            except (StepcutError, OSError):
-                features = []
-            self._curves = (fingerprint, curves_of(features) if features else {})
-        return self._curves[1].get(name)
+            self._curves = (self.fingerprint, curves_of(features) if features else {})
+        return self._curves[1].get(name, {"names": [], "curves": [], "every": 1.0})
 
     def poster(self, key: str, path: Path) -> bytes:
         """A small picture from the middle of the first segment."""

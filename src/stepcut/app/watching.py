@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from stepcut.app.checks import Checks
-from stepcut.app.jobs import FINISHED, Job
+from stepcut.app.jobs import Job
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, OutputError, in_words
 from stepcut.features.find import all_files
@@ -294,7 +294,7 @@ class Watching:
         watched, checks = self._watched[procedure], Checks(procedure)
         for name in list(watched.running):
             job = jobs.get(name)
-            if job is None or job.state["state"] in FINISHED:
+            if job is None or job.is_finished:
                 for path, stamp in watched.running.pop(name):
                     watched.finish(path, stamp, _result(job, path, checks))
         if not folder.is_dir():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from stepcut.app.folder import UPLOADS, Folder, without_path
-from stepcut.app.jobs import FINISHED, Job, Jobs
+from stepcut.app.jobs import Job, Jobs
 from stepcut.app.state import Viewer, recordings
 from stepcut.errors import OptionError, StepcutError, as_items, in_words, printable
 from stepcut.features.find import natural
@@ -62,7 +62,7 @@ class Workspace:
     def open(self) -> None:
         """Run jobs, and remove what killed servers left."""
         if not self.files.closed:
-            unfinished = (job for job in self.jobs.all() if job.state["state"] not in FINISHED)
+            unfinished = (job for job in self.jobs.all() if not job.is_finished)
             self.files.clear({job.id[-8:] for job in unfinished})
         self.jobs.open()
 
@@ -192,7 +192,7 @@ class Workspace:
         output = self.files.place(f"{plain}.proc")
         check_output(output)
         busy = [job for job in self.jobs.all() if job.request["about"] == str(output)]
-        learning = any(job.state["state"] not in FINISHED for job in busy)
+        learning = any(not job.is_finished for job in busy)
         if os.path.lexists(output):
             raise OptionError(
                 f"name={name[:200]!r} already exists. Choose another name.",
