@@ -11,10 +11,11 @@ from store_kit import change_config, config_of
 
 import stepcut as sc
 from stepcut.cli import learn
-from stepcut.cli.learn import read_steps, settings
+from stepcut.cli.learn import settings
 from stepcut.cli.main import main
 from stepcut.cli.parser import make_parser
 from stepcut.errors import OptionError
+from stepcut.methods.inputs import read_step_count
 
 QUICK = ["--method", "kmeans", "-k", "3", "--fps", "1", "--quiet"]
 
@@ -131,7 +132,7 @@ def test_wrong_settings(setting, says, kitchen, tmp_path, capsys):
 @pytest.mark.parametrize("text", ["many", "9-3", "0", "-3", "3-", "2.5"])
 def test_a_number_of_steps_that_is_none(text):
     with raises(OptionError, "-k 8-14", setting="steps", value=text):
-        read_steps(text)
+        read_step_count(text)
 
 
 def test_settings_of_the_papers_method_by_group():

@@ -20,7 +20,7 @@ from store_kit import revision
 
 from stepcut.app.server import Running
 from stepcut.app.watching import EVERY, Watching, journal_of
-from stepcut.app.workspace import Workspace, read_steps
+from stepcut.app.workspace import Workspace
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.procedure.corrections.verbs import VERBS
@@ -131,11 +131,6 @@ def test_a_wish_that_makes_no_sense_starts_nothing(
     assert answer.status == 422
     assert message in answer.json()["error"]
     assert app.get("api/jobs").json()["jobs"] == []
-
-
-@pytest.mark.parametrize(("text", "steps"), [("7", 7), ("8-14", [8, 14]), ("", "auto"), (5, 5)])
-def test_the_number_of_steps_as_people_write_it(text: Any, steps: Any) -> None:
-    assert read_steps(text) == steps
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

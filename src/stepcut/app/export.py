@@ -5,12 +5,12 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
-from stepcut.app.folder import Folder
+from stepcut.app.folder import Folder, beside
 from stepcut.errors import OptionError, ProcedureError, as_items, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.files.atomic import output_errors, write_json, write_text
@@ -28,13 +28,25 @@ LINKED = ("elan", "boris", "label-studio")
 """Formats whose program opens the video by the path in the file."""
 THINGS = ("labels", "clips", "budget-csv", "budget-xlsx", "report", "plan")
 
-ExportRequest = Mapping[str, Any]
-"""A request: `what` lists some of `THINGS`; labels need `formats`, and `rate` for frame numbers."""
+FILES = {
+    "budget-csv": ("time-budget.csv", "seconds per step and video"),
+    "budget-xlsx": ("time-budget.xlsx", "seconds per step and video"),
+    "report": ("report.html", "the procedure as one page"),
+    "plan": ("plan.json", "steps and preconditions for planners"),
+}
+"""Name and description of the things that are one file."""
 
 
-def check_request(request: ExportRequest) -> tuple[list[str], list[str], str | None]:
-    """Return things, label formats and frame rate of a request; raises OptionError if it is
-    invalid."""
+class Wish(NamedTuple):
+    """What to export: some of `THINGS`; labels need formats, and some of these a frame rate."""
+
+    what: Sequence[str]
+    formats: Sequence[str] = ()
+    rate: str | None = None
+
+
+def read_wish(request: Mapping[str, Any]) -> Wish:
+    """Read a request; raises OptionError if it is invalid."""
     what = as_items("what", request.get("what", ()), str, f"a list of {', '.join(THINGS)}")
     if not what:
         raise OptionError(
@@ -46,8 +58,7 @@ def check_request(request: ExportRequest) -> tuple[list[str], list[str], str | N
     for one in what:
         choose("what", one, dict.fromkeys(THINGS))
     formats = as_items("formats", request.get("formats", ()), str, "a list of label formats")
-    for one in formats:
-        choose_format(one)
+    chosen = [choose_format(one) for one in formats]
     if "labels" in what and not formats:
         raise OptionError(
             f"labels need a format; choose from {', '.join(FORMATS)}.",
@@ -57,49 +68,36 @@ def check_request(request: ExportRequest) -> tuple[list[str], list[str], str | N
     rate = str(request["rate"]) if request.get("rate") else None
     if rate is not None:
         as_rate(rate, "rate")
-    elif counting := [FORMATS[one].title for one in formats if FORMATS[one].frames]:
+    elif counting := [form.title for form in chosen if form.frames]:
         raise OptionError(
             f"{' and '.join(counting)}: set the rate, the frames per second of the videos, "
             "such as 30 or 30000/1001.",
             setting="rate",
         )
-    return what, formats, rate
+    return Wish(what, formats, rate)
 
 
 def preview(
-    outline: Procedure, videos: Mapping[str, str | None], request: ExportRequest
+    outline: Procedure, videos: Mapping[str, str | None], wish: Wish
 ) -> list[dict[str, Any]]:
     """List the files that an export would write, with a description of each."""
-    what, formats, rate = check_request(request)
-    found: list[dict[str, Any]] = []
-    if "labels" in what:
+    found: list[tuple[str, str]] = []
+    if "labels" in wish.what:
         with tempfile.TemporaryDirectory() as folder:
-            for format in formats:
-                for path in write_labels(outline.timelines, videos, format, rate, Path(folder)):
-                    name = path.relative_to(folder).as_posix()
-                    found.append({"path": name, "about": FORMATS[format].title})
-    if "clips" in what:
+            for format in wish.formats:
+                files = write_labels(outline.timelines, videos, format, wish.rate, Path(folder))
+                about = FORMATS[format].title
+                found += [(path.relative_to(folder).as_posix(), about) for path in files]
+    if "clips" in wish.what:
         for name, timeline in outline.timelines.items():
-            video = videos.get(name)
-            if video is None or not Path(video).exists():
-                continue
-            for place, segment in enumerate(timeline):
+            there = Path(videos.get(name) or "").is_file()
+            for place, segment in enumerate(timeline if there else ()):
                 clip = f"clips/{flat(segment.step)}/{flat(name)}-{place + 1:02d}"
-                found.append({"path": f"{clip}.mp4", "about": segment.step})
-                found.append({"path": f"{clip}.jpg", "about": f"picture of {segment.step}"})
-        found.append({"path": "clips/time-budget.csv", "about": FILES["budget-csv"][1]})
-    for thing, (file, about) in FILES.items():
-        if thing in what:
-            found.append({"path": file, "about": about})
-    return found
-
-
-FILES = {
-    "budget-csv": ("time-budget.csv", "seconds per step and video"),
-    "budget-xlsx": ("time-budget.xlsx", "seconds per step and video"),
-    "report": ("report.html", "the procedure as one page"),
-    "plan": ("plan.json", "steps and preconditions for planners"),
-}
+                found.append((f"{clip}.mp4", segment.step))
+                found.append((f"{clip}.jpg", f"picture of {segment.step}"))
+        found.append(("clips/time-budget.csv", FILES["budget-csv"][1]))
+    found += [FILES[thing] for thing in FILES if thing in wish.what]
+    return [{"path": path, "about": about} for path, about in found]
 
 
 def check_target(target: Path, files: Iterable[str]) -> None:
@@ -109,58 +107,44 @@ def check_target(target: Path, files: Iterable[str]) -> None:
         places.place(target.name, *PurePosixPath(file).parts)
 
 
-def write_export(
-    folder: Path,
-    videos: Mapping[str, str | None],
-    request: ExportRequest,
-    target: Path,
-    token: str,
-    trust: bool = False,
-    progress: Hook = silent,
-    fingerprint: str | None = None,
-) -> dict[str, Any]:
-    """Export the procedure in `folder` into `target`; return the files and the problems.
+def write_export(args: Mapping[str, Any], progress: Hook = silent) -> dict[str, Any]:
+    """Export a procedure into a folder, as a job; return the files and the problems.
 
-    The files are made in a folder beside it, named with a `token`, and moved when they are whole.
+    The files are made in a folder beside it, named after the job, and moved when they are whole.
     """
-    check_request(request)
-    procedure = load(folder, trust=trust)
-    if fingerprint not in (None, procedure.config.get("fingerprint", "")):
+    folder, target, wish = Path(args["folder"]), Path(args["target"]), read_wish(args["wish"])
+    procedure = load(folder, trust=args["trust"])
+    if args.get("fingerprint") not in (None, procedure.config.get("fingerprint", "")):
         raise ProcedureError(
             f"{folder}: this procedure was learned again after the export was requested. "
             "Export again.",
             path=folder,
         )
-    procedure.videos = {**procedure.videos, **videos}
+    procedure.videos = {**procedure.videos, **args["videos"]}
     title = folder.resolve().name.removesuffix(".proc")
-    fresh = target.with_name(f".{target.name}.{token}.part")
-    shutil.rmtree(fresh, ignore_errors=True)  # of an earlier start of this job
-    try:
+    with beside(target, args["job"]) as fresh:
         with output_errors(target):
             fresh.mkdir()
-        written, problems = _write_all(procedure, request, fresh, title, progress)
+        written, problems = _write_all(procedure, wish, fresh, title, progress)
         files = [file.relative_to(fresh).as_posix() for file in written]
         check_target(target, files)
         with output_errors(target):
             for file in files:
                 (target / file).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(fresh / file, target / file)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
     return {"folder": str(target), "files": files, "problems": problems}
 
 
 def _write_all(
-    procedure: Procedure, request: ExportRequest, target: Path, title: str, progress: Hook
+    procedure: Procedure, wish: Wish, target: Path, title: str, progress: Hook
 ) -> tuple[list[Path], list[str]]:
     """Write everything that was requested; return the files and the problems."""
-    what, formats, rate = check_request(request)
     timelines, written, problems = procedure.timelines, list[Path](), list[str]()
-    with Stage(progress, "export", total=len(what), unit="files") as stage:
-        for thing in what:
+    with Stage(progress, "export", total=len(wish.what), unit="files") as stage:
+        for thing in wish.what:
             if thing == "labels":
-                for format in formats:
-                    written += write_labels(timelines, procedure.videos, format, rate, target)
+                for format in wish.formats:
+                    written += write_labels(timelines, procedure.videos, format, wish.rate, target)
             elif thing == "clips":
                 for _, clip in write_clips(timelines, procedure.videos, target / "clips"):
                     if isinstance(clip, Exception):
@@ -170,13 +154,12 @@ def _write_all(
                 written.append(target / "clips" / "time-budget.csv")
             else:
                 file = target / FILES[thing][0]
-                if thing.startswith("budget"):
-                    table = time_budget({"": timelines}, procedure.steps, per_video=True)
-                    table.save(file)
-                elif thing == "plan":
+                if thing == "plan":
                     write_json(file, procedure.plan())
-                else:
+                elif thing == "report":
                     write_text(file, make_report(procedure, title=title))
+                else:
+                    time_budget({"": timelines}, procedure.steps, per_video=True).save(file)
                 written.append(file)
             stage.advance(item=thing)
     return written, problems

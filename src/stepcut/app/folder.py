@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import AsyncIterable, Collection
+from collections.abc import AsyncIterable, Collection, Iterator
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
@@ -144,6 +144,17 @@ class Folder:
                             shutil.rmtree(path, ignore_errors=True)
                     elif folder == uploads and (part or not path.stat().st_size):
                         path.unlink()
+
+
+@contextlib.contextmanager
+def beside(target: Path, job: str) -> Iterator[Path]:
+    """A new place beside `target` for what a job makes; it does not stay."""
+    fresh = target.with_name(f".{target.name}.{job[-8:]}.part")
+    shutil.rmtree(fresh, ignore_errors=True)  # of an earlier start of this job
+    try:
+        yield fresh
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def without_path(error: Exception, path: str | os.PathLike[str]) -> str:

@@ -18,6 +18,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class Job:
     @property
     def state(self) -> dict[str, Any]:
         """The latest state that its process wrote."""
-        found = _read(self.folder / "state.json") or {"state": "waiting", "starts": 0}
+        found = _read(self.folder / "state.json") or {"state": "waiting"}
         if self.is_cancelled and found["state"] not in FINISHED:
             found["state"] = "cancelled"
         return found
@@ -77,15 +78,6 @@ class Job:
     def result(self) -> Any:
         return _read(self.folder / "result.json")
 
-    @property
-    def is_locked(self) -> bool:
-        """Whether a process runs the job."""
-        try:
-            with FileLock(self.folder / "lock", timeout=0):
-                return False
-        except Timeout:
-            return True
-
     def write_state(self, state: str, **more: Any) -> None:
         before = _read(self.folder / "state.json") or {}
         write_json(self.folder / "state.json", {**before, **more, "state": state})
@@ -93,14 +85,12 @@ class Job:
     def to_json(self) -> dict[str, Any]:
         """Return what the page polls."""
         state = self.state
-        shown = {key: self.request[key] for key in ("kind", "title", "about")}
-        progress = {key: state.get(key, "") for key in ("stage", "item", "error")}
         return {
             "id": self.id,
-            **shown,
+            **{key: self.request[key] for key in ("kind", "title", "about")},
             "state": state["state"],
             "share": state.get("share", 0.0),
-            **progress,
+            **{key: state.get(key, "") for key in ("stage", "item", "error")},
             "result": self.result if state["state"] == "done" else None,
         }
 
@@ -112,9 +102,7 @@ class Jobs:
         self.about = about.resolve()
         self.folder = cache_dir() / "jobs"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._signalled: dict[str, float] = {}
-        self._known: dict[str, Job] = {}
-        self._over: set[str] = set()
+        self._read = lru_cache(maxsize=1000)(Job)
         self._lock = threading.RLock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -128,24 +116,21 @@ class Jobs:
             for job in self.all():
                 if not job.is_finished and same.items() <= job.request.items():
                     return job
-            name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
-            request = {**same, "title": title, "created": time.time()}
-            write_json(self.folder / name / "job.json", request)
+            folder = self.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
+            write_json(folder / "job.json", {**same, "title": title, "created": time.time()})
             self._prune()
             self.tend()
-            return self._known[name]
+            return self._read(folder)
 
     def all(self) -> list[Job]:
         """All jobs, oldest first."""
-        with self._lock:
-            there = {path.name for path in self.folder.glob("*") if (path / "job.json").exists()}
-            self._known = {name: job for name, job in self._known.items() if name in there}
-            for name in there - self._known.keys():
-                with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                    job = Job(self.folder / name)
-                    if Path(job.request["about"]).is_relative_to(self.about):
-                        self._known[name] = job
-            return sorted(self._known.values(), key=lambda job: job.request["created"])
+        found = []
+        for path in self.folder.glob("*/job.json"):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                job = self._read(path.parent)
+                if Path(job.request["about"]).is_relative_to(self.about):
+                    found.append(job)
+        return sorted(found, key=lambda job: job.request["created"])
 
     def get(self, name: str) -> Job | None:
         """The job of this name, or None."""
@@ -157,7 +142,7 @@ class Jobs:
             raise OptionError(f"this job is {job.state['state']} and cannot be cancelled.")
         with self._lock:
             (job.folder / "cancel").touch()
-            self.tend()
+            self._signal(job, signal.SIGTERM)
 
     def resume(self, job: Job) -> None:
         """Continue a job that was cancelled or has failed."""
@@ -166,8 +151,6 @@ class Jobs:
         with self._lock:
             job.write_state("waiting", starts=0, error="")
             (job.folder / "cancel").unlink(missing_ok=True)
-            self._over.discard(job.id)
-            self._signalled.pop(job.id, None)
             self.tend()
 
     def forget(self, job: Job) -> None:
@@ -175,10 +158,10 @@ class Jobs:
         if not job.is_finished:
             raise OptionError(f"this job is {job.state['state']}. Cancel it first.")
         until = time.monotonic() + GRACE  # the process may still be exiting
-        while self._is_alive(job) and time.monotonic() < until:
+        while self._is_alive(job):
+            if time.monotonic() > until:
+                raise OptionError("this job is still stopping. Try again in a moment.")
             time.sleep(TICK)
-        if self._is_alive(job):
-            raise OptionError("this job is still stopping. Try again in a moment.")
         shutil.rmtree(job.folder, ignore_errors=True)
 
     # ------------------------------------------------------------------ processes
@@ -200,21 +183,25 @@ class Jobs:
         for process in self._processes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))
-            _kill(process)
+            process.kill()
+            process.wait()
+            with contextlib.suppress(AttributeError, OSError):  # its children
+                os.killpg(process.pid, signal.SIGKILL)
 
     def tend(self) -> None:
-        """Start waiting jobs, stop cancelled ones, and fail jobs that keep crashing."""
+        """Start waiting jobs, kill cancelled ones that go on, and fail jobs that keep crashing."""
         with self._lock:
             if self._ending.is_set():
                 return
-            open_jobs = [job for job in self.all() if not self._is_over(job)]
-            alive = [job for job in open_jobs if self._is_alive(job)]
+            jobs = self.all()
+            alive = [job for job in jobs if self._is_alive(job)]
             for job in alive:
-                if job.is_cancelled:
-                    self._end(job)
+                with contextlib.suppress(OSError):  # it was resumed
+                    if time.time() - (job.folder / "cancel").stat().st_mtime > GRACE:
+                        self._signal(job, getattr(signal, "SIGKILL", signal.SIGTERM))
             busy = {job.kind for job in alive}
-            for job in open_jobs:
-                if job in alive or job.is_cancelled or job.kind in busy:
+            for job in jobs:
+                if job in alive or job.kind in busy or job.is_finished:
                     continue
                 if job.state.get("starts", 0) >= MOST_STARTS:
                     job.write_state("failed", error="The process crashed several times.")
@@ -233,40 +220,33 @@ class Jobs:
             with contextlib.suppress(OSError):  # such as a full disk; try again later
                 self.tend()
 
-    def _is_over(self, job: Job) -> bool:
-        """Whether the job has finished and its process has exited."""
-        if job.id not in self._over and job.is_finished and not self._is_alive(job):
-            self._over.add(job.id)
-        return job.id in self._over
-
     def _is_alive(self, job: Job) -> bool:
-        """Whether a process of this or an earlier server runs the job."""
+        """Whether a process of this or another server runs the job."""
         process = self._processes.get(job.id)
         if process is not None:
             if process.poll() is None:
                 return True
             del self._processes[job.id]
-        return job.state.get("pid") is not None and job.is_locked
+        if job.state.get("pid") is None:
+            return False
+        try:
+            with FileLock(job.folder / "lock", timeout=0):
+                return False
+        except Timeout:
+            return True
 
-    def _end(self, job: Job) -> None:
-        """Terminate the process of a job; kill it after `GRACE` seconds."""
-        pid = int(job.state.get("pid") or 0)
-        process = self._processes.get(job.id)
-        pid = process.pid if process else pid
-        if not pid:
-            return
-        with contextlib.suppress(OSError):
-            if job.id not in self._signalled:
-                self._signalled[job.id] = time.monotonic()
-                os.kill(pid, signal.SIGTERM)
-            elif time.monotonic() - self._signalled[job.id] > GRACE:
-                os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-                del self._signalled[job.id]
+    def _signal(self, job: Job, number: int) -> None:
+        """Send a signal to the process of a job, if there is one."""
+        if self._is_alive(job):
+            process = self._processes.get(job.id)
+            with contextlib.suppress(OSError):
+                os.kill(process.pid if process else int(job.state["pid"]), number)
 
     def _prune(self) -> None:
         """Delete finished jobs that a later one of the same kind follows, and the oldest."""
-        finished = [job for job in self.all() if job.is_finished]
-        last = {(job.kind, job.request["about"]): job for job in self.all()}
+        jobs = self.all()
+        last = {(job.kind, job.request["about"]): job for job in jobs}
+        finished = [job for job in jobs if job.is_finished]
         for place, job in enumerate(finished):
             # What could not be copied is known from all earlier jobs.
             outdated = job.kind != "copies" and last[job.kind, job.request["about"]] is not job
@@ -278,16 +258,6 @@ def _read(path: Path) -> Any:
     with contextlib.suppress(OSError, ValueError):
         return read_json(path)
     return None
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its children."""
-    if process.poll() is None:
-        process.kill()
-        process.wait()
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 # ---------------------------------------------------------------------- the process of a job
@@ -310,11 +280,11 @@ def run(folder: Path) -> None:
             args = {**job.request["args"], "job": job.id}
             result = TASKS[job.kind](args, _Progress(job))
             write_json(folder / "result.json", result)
-            job.write_state("done", share=1.0)
+            job.write_state("done", share=1.0, pid=None)
         except Terminated:  # the file `cancel` says whether it continues
-            job.write_state("waiting", starts=starts - 1)
+            job.write_state("waiting", starts=starts - 1, pid=None)
         except Exception as error:  # the page must always see that the job has ended
-            job.write_state("failed", error=" ".join(in_words(error).split()))
+            job.write_state("failed", error=" ".join(in_words(error).split()), pid=None)
 
 
 class _Progress:

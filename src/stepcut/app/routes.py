@@ -28,7 +28,7 @@ from stepcut.app.answers import (
     read_body,
     text_of,
 )
-from stepcut.app.export import check_request, check_target, pack, preview
+from stepcut.app.export import check_target, pack, preview, read_wish
 from stepcut.app.jobs import Job
 from stepcut.app.security import MEDIA, Guard
 from stepcut.app.state import Viewer
@@ -300,7 +300,7 @@ def compare(viewer: Viewer, values: Values) -> Values:
 
 def export(viewer: Viewer, values: Values) -> Values:
     """Start an export job; with `preview`, list the files instead."""
-    check_request(values)
+    wish = read_wish(values)
     name = text_of(values, "folder", f"{viewer.title}-export")
     target, why = viewer.folder.resolve().parent / name, ""
     if Path(name) != Path(safe_name(name)) or len(Path(name).parts) != 1:
@@ -310,13 +310,13 @@ def export(viewer: Viewer, values: Values) -> Values:
     if why:
         raise OptionError(f"folder={name[:200]!r} {why}", setting="folder", value=name)
     outline, videos = viewer.edits.outline, viewer.videos
-    files = preview(outline, videos, values)
+    files = preview(outline, videos, wish)
     check_target(target, [file["path"] for file in files])
     if values.get("preview"):
         return {"folder": viewer.files.shown(target), "files": files}
-    wish = {key: values[key] for key in ("what", "formats", "rate") if key in values}
     of = str(outline.config.get("fingerprint", ""))
-    return start(viewer, "export", wish=wish, target=str(target), videos=videos, fingerprint=of)
+    args = {"wish": wish._asdict(), "target": str(target), "videos": videos, "fingerprint": of}
+    return start(viewer, "export", **args)
 
 
 def download(viewer: Viewer, values: Values) -> Response:

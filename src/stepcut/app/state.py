@@ -113,13 +113,8 @@ class Beside:
 def read_reference(folder: Path, fingerprint: str) -> list[str]:
     """Names of the reference videos, most unusual first; empty if they are unknown."""
     with suppress(OSError, ValueError, ProcedureError):
-        return (
-            Expectations.from_json(
-                read_json(open_revision(folder).place / "check.json")
-            ).most_unusual
-            if fingerprint
-            else []
-        )
+        saved = read_json(open_revision(folder).place / "check.json") if fingerprint else None
+        return Expectations.from_json(saved).most_unusual if saved else []
     return []
 
 
@@ -210,14 +205,11 @@ class Viewer:
             "learned": outline.config["method"] != LABELS,
             "home": not self.files.closed,
             "beside": self.beside.name if self.beside else None,
-            "quality": {
-                "kind": quality.kind,
-                "right": quality.right,
-                "warning": quality.warning,
+            "quality": "quality" in outline.config
+            and {
+                **{key: getattr(quality, key) for key in ("kind", "right", "warning")},
                 "text": str(quality),
-            }
-            if "quality" in outline.config
-            else None,
+            },
             "hierarchy": outline.config.get("hierarchy"),
             "untaught": outline.untaught,
             "steps": [
@@ -232,21 +224,22 @@ class Viewer:
             ],
             "videos": [*self._learned_videos(outline), *self._checked_videos(document)],
             "formats": [
-                {
-                    "name": form.name,
-                    "title": form.title,
-                    "frames": form.frames,
-                }
+                {key: getattr(form, key) for key in ("name", "title", "frames")}
                 for form in FORMATS.values()
             ],
         }
 
     def _learned_videos(self, outline: Procedure) -> list[dict[str, Any]]:
-        learned, document = outline.learned, outline.document
+        then, now = outline.learned, outline.document
+        document, changed = now, self.changed()
         beside = self.beside.rows(document) if self.beside else {}
         normal = read_reference(self.folder, self.fingerprint)
         unusual = [name for name in normal if name not in document.mistakes][:3]
-        changed = self.changed()
+        edited = (
+            (now.parts, then.parts),
+            (now.annotated, then.annotated),
+            (now.clicks, then.clicks),
+        )
         return [
             {
                 "key": key,
@@ -259,14 +252,7 @@ class Viewer:
                 "annotated": document.annotated.get(name, ()),
                 "clicks": document.clicks.get(name, ()),
                 "complete": name in document.complete,
-                "corrected": any(
-                    now.get(name) != then.get(name)
-                    for now, then in (
-                        (document.parts, learned.parts),
-                        (document.annotated, learned.annotated),
-                        (document.clicks, learned.clicks),
-                    )
-                ),
+                "corrected": any(new.get(name) != old.get(name) for new, old in edited),
                 "beside": beside.get(name),
                 "mistake": name in document.mistakes if name in normal else None,
                 "unusual": name in unusual,

@@ -1,14 +1,13 @@
 """Tasks of jobs: learn, teach, check, suggest, make copies for browsers, export."""
 
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stepcut.app.checks import Checks, look
 from stepcut.app.export import write_export
-from stepcut.app.folder import Folder, without_path
+from stepcut.app.folder import Folder, beside, without_path
 from stepcut.errors import OptionError, StepcutError
 from stepcut.procedure.learning import learn
 from stepcut.procedure.loading import load
@@ -22,7 +21,7 @@ Args = Mapping[str, Any]
 
 
 def _learn(args: Args, progress: Hook) -> dict[str, Any]:
-    """Learn a procedure; finished features and restarts are reused."""
+    """Learn a new procedure; one that has got its name in the meantime is never replaced."""
     options = {key: args[key] for key in ("labels", "recipe") if args.get(key)}
     steps, output = args["steps"], Path(args["output"])
     files = Folder(Path(args.get("root", output.parent)))
@@ -34,19 +33,7 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
         progress=progress,
         **options,
     )
-    _put_in_place(procedure, output, args["job"][-8:])
-    return {
-        "steps": procedure.steps,
-        "videos": len(procedure.timelines),
-        "skipped": procedure.config["skipped"],
-    }
-
-
-def _put_in_place(procedure: Procedure, output: Path, token: str) -> None:
-    """Save a new procedure; one that has got this name in the meantime is never replaced."""
-    fresh = output.with_name(f".{output.name}.{token}.part")
-    shutil.rmtree(fresh, ignore_errors=True)  # of an earlier start of this job
-    try:
+    with beside(output, args["job"]) as fresh:
         procedure.save(fresh)
         if not os.path.lexists(output):
             os.rename(fresh, output)  # fails if something else comes first
@@ -59,24 +46,25 @@ def _put_in_place(procedure: Procedure, output: Path, token: str) -> None:
                 "Learn again under another name; finished work is reused.",
                 path=output,
             )
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+    return {
+        "steps": procedure.steps,
+        "videos": len(procedure.timelines),
+        "skipped": procedure.config["skipped"],
+    }
 
 
 def _teach(args: Args, progress: Hook) -> dict[str, Any]:
     """Learn from annotations, and repeat the checks."""
     folder = Path(args["folder"])
     before, after = teach_folder(folder, trust=args["trust"], progress=progress)
-    _look_again(after, folder, progress)
-    shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
+    checks = Checks(folder)
+    for video in checks.all():
+        if Path(video.path).is_file():
+            checks.add(look(after, video.path, progress))
     whole = {name for name, one in after.annotations.videos.items() if one.whole}
-    return {
-        "changes": [
-            {"video": name, "share": share, "labelled": name in whole} for name, share in shares
-        ],
-        "before": _segments(before),
-        "after": _segments(after),
-    }
+    shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
+    found = [{"video": name, "share": share, "labelled": name in whole} for name, share in shares]
+    return {"changes": found, "before": _segments(before), "after": _segments(after)}
 
 
 def _segments(procedure: Procedure) -> dict[str, list[list[Any]]]:
@@ -85,13 +73,6 @@ def _segments(procedure: Procedure) -> dict[str, list[list[Any]]]:
         name: [[s.start, s.end, s.step, procedure.colours[s.step]] for s in timeline]
         for name, timeline in procedure.timelines.items()
     }
-
-
-def _look_again(procedure: Procedure, folder: Path, progress: Hook) -> None:
-    checks = Checks(folder)
-    for video in checks.all():
-        if Path(video.path).is_file():
-            checks.add(look(procedure, video.path, progress))
 
 
 def _one_by_one(
@@ -136,25 +117,11 @@ def _copies(args: Args, progress: Hook) -> dict[str, str]:
     )
 
 
-def _export(args: Args, progress: Hook) -> dict[str, Any]:
-    target = Path(args["target"])
-    return write_export(
-        Path(args["folder"]),
-        args["videos"],
-        args["wish"],
-        target,
-        args["job"][-8:],
-        args["trust"],
-        progress,
-        args.get("fingerprint"),
-    )
-
-
 TASKS: dict[str, Callable[[Args, Hook], Any]] = {
     "learn": _learn,
     "teach": _teach,
     "check": _check,
     "suggest": _suggest,
     "copies": _copies,
-    "export": _export,
+    "export": write_export,
 }

@@ -142,11 +142,8 @@ def stamp_of(path: Path) -> Stamp | None:
         state = path.stat()
     except OSError:
         return None
-    return (
-        (state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        if stat.S_ISREG(state.st_mode)
-        else None
-    )
+    stamp = (state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return stamp if stat.S_ISREG(state.st_mode) else None
 
 
 class Arrivals:

@@ -15,7 +15,7 @@ from stepcut.features.find import natural
 from stepcut.features.video.container import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.formats import FORMATS
-from stepcut.methods.inputs import as_step_count
+from stepcut.methods.inputs import read_step_count
 from stepcut.procedure.events import EVENTS
 from stepcut.procedure.folder import (
     CONVERTED,
@@ -179,8 +179,9 @@ class Workspace:
 
     def learn(self, request: Mapping[str, Any]) -> Job:
         """Start to learn a procedure. Errors in the request are raised before any work."""
+        files = self.files
         videos = as_items("videos", request.get("videos", ()), str, "a list of videos")
-        paths = [self.files.find(name) for name in videos]
+        paths = [files.find(name) for name in videos]
         if len(paths) < 2:
             raise OptionError(
                 f"videos has {len(paths)} entries; choose at least two videos of the same task.",
@@ -189,44 +190,34 @@ class Workspace:
             )
         name = str(request.get("name") or _name_of(paths[0]))
         plain = safe_name(name.replace("/", "_")).name.removesuffix(".proc")
-        output = self.files.place(f"{plain}.proc")
+        output = files.place(f"{plain}.proc")
         check_output(output)
-        busy = [job for job in self.jobs.all() if job.request["about"] == str(output)]
-        learning = any(not job.is_finished for job in busy)
         if os.path.lexists(output):
+            raise _taken(name, "already exists. Choose another name.")
+        steps = read_step_count(str(request.get("steps") or "auto"))
+        labels = self._labels(str(request["labels"])) if request.get("labels") else None
+        if labels:
+            files.check_links(labels)
+            read_labels(str(labels))
+        recipe = [line for line in str(request.get("recipe") or "").splitlines() if line.strip()]
+        if recipe:
+            read_recipe(recipe)
+        if labels and recipe:
             raise OptionError(
-                f"name={name[:200]!r} already exists. Choose another name.",
-                setting="name",
-                value=name,
+                "recipe and labels cannot be combined; give one of them.", setting="recipe"
             )
         args: dict[str, Any] = {
             "videos": [str(path) for path in paths],
             "output": str(output),
-            "root": str(self.files.root),
-            "steps": read_steps(request.get("steps")),
-            "labels": None,
-            "recipe": None,
+            "root": str(files.root),
+            "steps": list(steps) if isinstance(steps, tuple) else steps,
+            "labels": labels and str(labels),
+            "recipe": recipe or None,
         }
-        if labels := request.get("labels"):
-            path = self._labels(str(labels))
-            self.files.check_links(path)
-            args["labels"] = str(path)
-            read_labels(args["labels"])
-        if recipe := [
-            line for line in str(request.get("recipe") or "").splitlines() if line.strip()
-        ]:
-            read_recipe(recipe)
-            args["recipe"] = recipe
-        if args["labels"] and args["recipe"]:
-            raise OptionError(
-                "recipe and labels cannot be combined; give one of them.", setting="recipe"
-            )
-        if learning and all(job.request["args"] != args for job in busy):
-            raise OptionError(
-                f"name={name[:200]!r} is being learned now. Choose another name, or cancel that "
-                "job first.",
-                setting="name",
-                value=name,
+        busy = [job for job in self.jobs.all() if job.request["about"] == str(output)]
+        if any(not job.is_finished and job.request["args"] != args for job in busy):
+            raise _taken(
+                name, "is being learned now. Choose another name, or cancel that job first."
             )
         return self.jobs.start("learn", args, output, plain)
 
@@ -237,22 +228,8 @@ class Workspace:
             return self.files.find(name)
 
 
-def read_steps(value: Any) -> Any:
-    """Parse the number of steps: 7, 8-14, or empty for an automatic choice."""
-    text = str(value if value is not None else "").strip()
-    if text in ("", "auto"):
-        return "auto"
-    low, dash, high = text.partition("-")
-    try:
-        numbers = [int(low), int(high)] if dash and low else int(text)
-    except ValueError as error:
-        raise OptionError(
-            f"steps={text!r} is not a number. Give one such as 7, or a range such as 8-14.",
-            setting="steps",
-            value=text,
-        ) from error
-    count = as_step_count(numbers)
-    return list(count) if isinstance(count, tuple) else count
+def _taken(name: str, why: str) -> OptionError:
+    return OptionError(f"name={name[:200]!r} {why}", setting="name", value=name)
 
 
 def _name_of(video: Path) -> str:

@@ -36,13 +36,8 @@ def run(args: argparse.Namespace) -> int:
         if len(listed) > args.worst:
             print(f"{args.worst} of {len(listed)} disagreements; -o FILE writes all.")
         if listed:
-            words = [
-                args.first,
-                "--beside",
-                args.second,
-                "--at",
-                f"{listed[0][0]}@{listed[0][1].start:g}",
-            ]
+            name, segment = listed[0]
+            words = [args.first, "--beside", args.second, "--at", f"{name}@{segment.start:g}"]
             words += ["--annotators", *args.annotators] if args.annotators else []
             words += [word for name, value in how.items() for word in (f"--{name}", value)]
             print(f"show them:  {this_program()} view {shlex.join(words)}")

@@ -8,7 +8,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,17 +33,8 @@ from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
 from stepcut.tables import Table
 from stepcut.timeline import Timeline
 
-SPEC = {
-    **{
-        name: name
-        for name in ("backbone", "fps", "weights", "layer", "family", "mean", "scale", "colour")
-    },
-    "size": "input_size",
-    "output": "output_name",
-    "clip_frames": "clip_frames",
-    "clip_fps": "clip_fps",
-}
-"""Field of `FeatureSpec` -> command line option."""
+SPEC = ("fps", "weights", "layer", "family", "mean", "scale", "colour", "clip_frames", "clip_fps")
+"""Fields of `FeatureSpec` with an option of the same name."""
 
 
 def progress_hook(args: argparse.Namespace) -> Hook:
@@ -55,11 +46,11 @@ def progress_hook(args: argparse.Namespace) -> Hook:
 
 def spec_of(args: argparse.Namespace, like: FeatureSpec | None = None) -> FeatureSpec:
     """Return the spec of the options; options that were not set are taken from `like`."""
-    fields = {name: getattr(args, option) for name, option in SPEC.items()}
+    fields = {name: getattr(args, name) for name in SPEC}
+    fields |= {"size": args.input_size, "output": args.output_name}
     if args.fast:
         fields["fast"] = True
-    name = fields.pop("backbone")
-    return as_spec(name if name is not None else like or DEFAULT, **fields)
+    return as_spec(like or DEFAULT if args.backbone is None else args.backbone, **fields)
 
 
 def chosen_options(args: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -73,7 +64,7 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
     >>> read_settings(["loss=tcc", "train.iterations=200"])
     {'loss': 'tcc', 'train.iterations': 200}
     """
-    settings = {}
+    settings: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
@@ -82,15 +73,10 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
                 setting="set",
                 value=word,
             )
-        settings[name] = read_value(value)
+        settings[name] = value
+        with suppress(ValueError):
+            settings[name] = json.loads(value)
     return settings
-
-
-def read_value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def open_engine(

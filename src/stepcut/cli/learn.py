@@ -14,7 +14,6 @@ from stepcut.cli.common import (
     open_engine,
     progress_hook,
     read_settings,
-    read_value,
     spec_of,
     this_program,
 )
@@ -25,7 +24,7 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
 from stepcut.methods import METHODS
-from stepcut.methods.inputs import StepCount, as_step_count
+from stepcut.methods.inputs import read_step_count
 from stepcut.plugins import find, is_own
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.learning import learn
@@ -147,21 +146,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             chosen.pop("rate", None)
     chosen["backbone"] = spec_of(args, spec)
     if args.steps is not None:
-        chosen["steps"] = read_steps(args.steps)
-    chosen.update(
-        chosen_options(
-            args,
-            "method",
-            "rate",
-            "false_alarms",
-            "cache",
-            "device",
-            "labels",
-            "transcripts",
-            "recipe",
-            "seed",
-        )
-    )
+        chosen["steps"] = read_step_count(args.steps)
+    chosen |= chosen_options(args, "method", "rate", "false_alarms", "cache", "device", "seed")
+    chosen |= chosen_options(args, "labels", "transcripts", "recipe")
     how = chosen_options(args, "label_rate", "columns", "encoding", "sheet")
     if how and not args.labels:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in how)
@@ -207,22 +194,6 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _strings(inner)
-
-
-def read_steps(text: str) -> StepCount:
-    """The number of steps that `-k` asks for.
-
-    >>> read_steps("7"), read_steps("8-14"), read_steps("auto")
-    (7, (8, 14), 'auto')
-    """
-    low, dash, high = text.partition("-")
-    try:
-        return as_step_count([read_value(low), read_value(high)] if dash else read_value(text))
-    except OptionError as error:
-        allowed = "a number such as -k 7, a range such as -k 8-14, or -k auto"
-        raise OptionError(
-            f"-k {text}: give {allowed}.", setting="steps", value=text, allowed=allowed
-        ) from error
 
 
 def default_output(first: str) -> str:

@@ -23,14 +23,14 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.output:
         format_to_write(Path(args.output))  # refuse an unknown suffix before any work
-    if args.output and (
-        twice := [video for video, count in Counter(args.video).items() if count > 1]
-    ):
-        raise OptionError(
-            f"{twice[0]} is listed twice, so one timeline would overwrite the other. List it once.",
-            setting="video",
-            value=twice[0],
-        )
+        video, count = Counter(args.video).most_common(1)[0]
+        if count > 1:
+            raise OptionError(
+                f"{video} is listed twice, so one timeline would overwrite the other. "
+                "List it once.",
+                setting="video",
+                value=video,
+            )
 
     def show(video: str, timeline: Timeline) -> None:
         if args.output:

@@ -21,19 +21,10 @@ from stepcut.timeline import is_unnamed
 
 
 def run(args: argparse.Namespace) -> int:
-    others = [
-        args.back,
-        args.labels,
-        args.output,
-        args.steps,
-        args.source,
-        args.annotator,
-        args.transcripts,
-        args.recipe,
-        *label_options(args).values(),
-    ]
+    others = ("labels", "output", "steps", "source", "annotator", "transcripts", "recipe")
+    how = {**label_options(args), **chosen_options(args, "annotator")}
     marks = args.mistakes or args.normal
-    if marks and any(one not in (None, False) for one in others):
+    if marks and (args.back or how or chosen_options(args, *others)):
         option = "mistakes" if args.mistakes else "normal"
         raise OptionError(
             f"--{option} only marks videos. Use it alone, and teach in a second command.",
@@ -55,7 +46,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"saved to {args.procedure}\n{describe_trust(marked)}\n{marked.expectations.advice}")
         return 0
     labels, origin = args.labels, None
-    how = {**label_options(args), **chosen_options(args, "annotator")}
     if how:
         if labels is None:
             options = ", ".join(f"--{name}" for name in how)

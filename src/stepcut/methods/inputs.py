@@ -45,6 +45,24 @@ def as_step_count(steps: Any) -> StepCount:
     return (int(counts[0]), int(counts[1])) if pair else int(counts[0])
 
 
+def read_step_count(text: str) -> StepCount:
+    """The number of steps that a person writes.
+
+    >>> read_step_count("7"), read_step_count("8-14"), read_step_count("auto")
+    (7, (8, 14), 'auto')
+    """
+    low, dash, high = text.strip().partition("-")
+    try:
+        return as_step_count((int(low), int(high)) if dash else low if low == "auto" else int(low))
+    except ValueError as error:  # also OptionError
+        raise OptionError(
+            f"steps={text[:200]!r} is not a number of steps. Give one such as 7, a range such as "
+            "8-14 (-k 8-14), or auto.",
+            setting="steps",
+            value=text,
+        ) from error
+
+
 def as_whole_count(steps: Any, method: str) -> int:
     """Validate a number of steps for a `method` that cannot choose it."""
     if not isinstance(count := as_step_count(steps), int):

@@ -9,12 +9,12 @@ from stepcut.cli.common import (
     chosen_options,
     progress_hook,
     read_settings,
-    read_value,
     show_table,
     spec_of,
 )
 from stepcut.errors import OptionError, choose
 from stepcut.files.cache import cache_dir
+from stepcut.methods.inputs import read_step_count
 from stepcut.paper.cnc.method import cut_settings, tune_backbone
 from stepcut.paper.cnc.settings import group_settings
 from stepcut.paper.experiments import EXPERIMENTS, Results, draw_figure, run_experiment
@@ -85,7 +85,7 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     if train.get("tune_backbone"):
         spec, train["backbone"] = tune_backbone(spec_of(args))
     return {
-        "steps": args.steps if args.steps == "true" else read_value(args.steps),
+        "steps": args.steps if args.steps == "true" else read_step_count(args.steps),
         "folder": cache_dir() / "experiments" if args.out is None else Path(args.out),
         "train": train,
         "cut": cut,
