@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Where this is set, every command compiles all its modules again, which takes three seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo dist size test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz attack soak lint types clean
+.PHONY: demo dist size test test-slow test-data test-browser test-ray test-wheel test-lowest audit docs fuzz attack soak reports lint types clean
 
 demo: $(VENV)/.user  ## install stepcut for users, then run the demo on rendered videos
 	$(BIN)/stepcut demo -o demo
@@ -49,6 +49,9 @@ attack: $(VENV)/.ready  ## run attacks on the command line and print a table: ma
 
 soak: $(VENV)/.ready  ## guide, broken videos, readers and kills, a quarter of the time each: make soak SECONDS=3600
 	$(BIN)/python benchmarks/soak.py $(SECONDS)
+
+reports: $(VENV)/.ready  ## make all reports that are not of this version, for hours: make reports ONLY="scale demo"
+	$(BIN)/python benchmarks/reports.py $(ONLY)
 
 size: $(VENV)/.user  ## characters, files and lines by folder, beside those of 0.3.0
 	$(BIN)/python benchmarks/size.py

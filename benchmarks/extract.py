@@ -34,7 +34,7 @@ from stepcut.parallel.local import Local
 
 FPS = 2
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-BOTTLE, KNOTS = (DATA / name / "videos" for name in ("g1_bottle", "knot_tying"))
+BOTTLE = DATA / "g1_bottle" / "videos"
 
 
 def main() -> int:
@@ -69,9 +69,6 @@ def make_sets(folder: Path, quick: bool, device: str, all_of_them: bool) -> dict
     if BOTTLE.is_dir():
         sets["g1_bottle: 640x480 AV1"] = find_videos(BOTTLE)[: 4 if quick else None]
     if all_of_them:
-        if BOTTLE.is_dir() and KNOTS.is_dir():
-            real = [v for place in (KNOTS, BOTTLE) for v in find_videos(place)[: 1 if quick else 8]]
-            sets["real pictures: 640x480 H.264"] = film_again(folder / "real", real, seconds=10)
         for name, key in (("one key frame per second", 30), ("a key frame every 0.1 s", 3)):
             sets[f"synthetic: {name}"] = make_films(folder / str(key), 2, seconds, key)
         if device == "cuda":
@@ -181,18 +178,14 @@ def peak_of_worker(film: Path, device: str) -> float:
     engine = Local(1)
     with tempfile.TemporaryDirectory() as cache:
         extract(film, fps=FPS, cache=cache, device=device, engine=engine, strict=True)
-    [peak] = engine.map(_peak, [0])
+    [peak] = engine.map(peak_resident, [0])
     engine.close()
     if isinstance(peak, Exception):
         raise peak
     return peak
 
 
-def _peak(_: int) -> float:
-    return peak_resident()
-
-
-def peak_resident() -> float:
+def peak_resident(_: int) -> float:
     """Peak memory of this process in MB, which /proc tells without that of its parent."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):
@@ -209,15 +202,6 @@ def make_films(
     for number, film in enumerate(films):
         write_film(film, drift(number, seconds * 30, *size), *size, 30, key)
     return films
-
-
-def film_again(folder: Path, videos: Sequence[Path], seconds: int) -> list[Path]:
-    """The beginnings of real videos, encoded like the synthetic ones."""
-    folder.mkdir()
-    for number, video in enumerate(videos):
-        pictures = (picture for _, picture in sample_frames(video, 30, (480, 640), end=seconds))
-        write_film(folder / f"film{number}.mp4", pictures, 640, 480, 30)
-    return sorted(folder.iterdir())
 
 
 def drift(seed: int, count: int, width: int, height: int) -> Iterator[np.ndarray]:

@@ -8,9 +8,8 @@ only to score. Every figure is kept in the `--keep` file, so a second call resum
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +17,18 @@ import numpy as np
 import torch
 from scipy.stats import kendalltau
 
-from provenance import provenance
-from shared import Kept, Labels, Recipe, recipes
+from shared import REPORTS, Kept, Labels, Recipe, arguments, head, recipes
 from stepcut.evaluation import score
-from stepcut.files.atomic import write_text
 from stepcut.methods import METHODS
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.network import centre_and_smooth
+from stepcut.tables import Spread, Table
 
 TRAINED: dict[str, dict[str, Any]] = {
     "tc3i": {},
     "tcc": {"loss": "tcc"},
     "lav": {"loss": "lav"},
     "lav+tcc": {"loss": "lav+tcc"},
-    "tc3i, weight=32": {"weight": 32.0},
-    "tc3i, temperature=1/128": {"temperature": 1 / 128},
-    "lav, weight=0.5": {"loss": "lav", "weight": 0.5},
 }
 ROWS = ("uniform", "centred and smoothed", *TRAINED)
 FIGURES = ("same step", "tau", "k-means", "ProCut")
@@ -42,13 +37,13 @@ CHOSE_SETTINGS = {"omnivore 1", "omnivore 8", "omnivore 12", "pe_core_b16 16"}
 
 REPORT = """# What the paper's embedder learns
 
-{provenance}
+{head}
 
 K is the annotated number of steps. Figures are mean ± standard deviation over seeds, with torch {torch} on a CPU.
 Embeddings have 128 dimensions. Training takes ten passes over the rows, here {iterations} iterations of 5 x 32 frames.
 
 - *same step*: share of frames of a step whose nearest neighbour in another video has the same step, %
-- *tau*: Kendall's tau of the alignment; 1 if nearest neighbours are in temporal order
+- *tau*: 100 times Kendall's tau of the alignment; 100 if nearest neighbours are in temporal order
 - *k-means*, *ProCut*: `strict` F1 in percent with this segmenter on the same embeddings; the uniform baseline has one
 
 The settings for vectors were tuned on {chosen} with seed 0.
@@ -73,7 +68,7 @@ def correspond(embedded: list[Any], labels: Labels) -> tuple[float, float]:
             asked = (labels[a] > 0) & np.isin(labels[a], labels[b])
             if asked.any():
                 shares.append(float(np.mean(labels[b][nearest[asked]] == labels[a][asked])))
-    return 100 * statistics.mean(shares), float(np.nanmean(taus))
+    return 100 * statistics.mean(shares), 100 * float(np.nanmean(taus))
 
 
 def judge(recipe: Recipe, embedded: list[Any], cuts: tuple[str, str], seed: int) -> dict[str, Any]:
@@ -101,30 +96,17 @@ def measure(row: str, recipe: Recipe, seed: int) -> dict[str, Any]:
     return {**figures, "iterations": len(embedder.curve_.values)}
 
 
-def average(row: str, keys: list[str], name: str, kept: Kept, seeds: int) -> str:
-    """Mean and standard deviation over seeds of the mean over tasks."""
-    each = np.mean(
-        [[kept.known[f"{row} {key} {s}"][name] for s in range(seeds)] for key in keys], axis=0
-    )
-    digits = 2 if name == "tau" else 1
-    return f"{each.mean():.{digits}f} ± {each.std():.{digits}f}"
-
-
-def markdown(title: str, columns: list[str], rows: dict[str, list[str]]) -> str:
-    lines = [f"## {title}", "", f"| | {' | '.join(columns)} |", "|---|" + "--:|" * len(columns)]
-    return "\n".join([*lines, *(f"| {row} | {' | '.join(cells)} |" for row, cells in rows.items())])
+def section(title: str, columns: Sequence[str], rows: dict[str, list[Spread]]) -> str:
+    made = Table(["", *columns], [[name, *cells] for name, cells in rows.items()])
+    return f"## {title}\n\n{made.markdown()}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("data", nargs="+", type=Path, help="folders of CaptainCook4D")
     parser.add_argument("--keep", type=Path, required=True, help="file of figures, one per line")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=ROWS, metavar="ROW")
-    report = Path(__file__).parent / "reports" / "learns.md"
-    parser.add_argument("-o", "--output", type=Path, default=report)
     given = parser.parse_args()
     found, kept = list(recipes(*given.data)), Kept(given.keep)
     for row in given.rows:
@@ -134,43 +116,30 @@ def main() -> None:
                 figures = kept.get(name, lambda r=recipe, a=row, s=seed: measure(a, r, s))
                 print(name, *(f"{figures[each]:.2f}" for each in FIGURES), flush=True)
     keys = [recipe.key for recipe in found]
-    groups = {
-        "Tuning tasks": [key for key in keys if key in CHOSE_SETTINGS],
-        "Other tasks": [key for key in keys if key not in CHOSE_SETTINGS],
-    }
-    parts = [
-        markdown(
-            title,
-            list(FIGURES),
-            {
-                row: [average(row, some, name, kept, given.seeds) for name in FIGURES]
-                for row in given.rows
-            },
-        )
-        for title, some in groups.items()
-        if some
-    ]
+
+    def over_seeds(row: str, some: list[str], name: str) -> Spread:
+        """Mean and deviation over seeds of the mean over tasks."""
+        grid = [[kept.known[f"{row} {key} {s}"][name] for s in range(given.seeds)] for key in some]
+        return Spread.of(np.mean(grid, axis=0).tolist())
+
+    parts = []
+    for title, tuned in (("Tuning tasks", True), ("Other tasks", False)):
+        if some := [key for key in keys if (key in CHOSE_SETTINGS) == tuned]:
+            rows = {row: [over_seeds(row, some, name) for name in FIGURES] for row in given.rows}
+            parts.append(section(title, FIGURES, rows))
     for cut in FIGURES[2:]:
-        each = {
-            key: [average(row, [key], cut, kept, given.seeds) for row in given.rows] for key in keys
-        }
-        parts.append(markdown(f"By task, F1 after {cut}", list(given.rows), each))
+        rows = {key: [over_seeds(row, [key], cut) for row in given.rows] for key in keys}
+        parts.append(section(f"By task, F1 after {cut}", given.rows, rows))
     trained = [kept.known[f"{row} {key} 0"] for row in given.rows for key in keys]
     used = [each["iterations"] for each in trained if "iterations" in each]
-    write_text(
-        given.output,
-        REPORT.format(
-            provenance=provenance(
-                f"python benchmarks/learns.py DATA --seeds {given.seeds} --rows {shlex.join(given.rows)}",
-                f"0 to {given.seeds - 1}",
-                f"CaptainCook4D, recipes {', '.join(keys)}, features at one row per second",
-            ),
-            torch=torch.__version__,
-            iterations=f"{min(used)} to {max(used)}" if used else "no",
-            chosen=", ".join(sorted(CHOSE_SETTINGS)),
-            tables="\n\n".join(parts),
-        ),
+    text = REPORT.format(
+        head=head(f"0 to {given.seeds - 1}", f"CaptainCook4D, recipes {', '.join(keys)}"),
+        torch=torch.__version__,
+        iterations=f"{min(used)} to {max(used)}" if used else "no",
+        chosen=", ".join(sorted(CHOSE_SETTINGS)),
+        tables="\n\n".join(parts),
     )
+    (REPORTS / "learns.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

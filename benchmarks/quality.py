@@ -16,8 +16,7 @@ import numpy as np
 from safetensors.numpy import load_file
 from scipy.ndimage import gaussian_filter1d
 
-from provenance import provenance
-from shared import Kept, arguments, gestures, recipes
+from shared import Kept, arguments, gestures, head, recipes
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
 from stepcut.methods.arithmetic import equal_parts, strongest_directions
@@ -179,9 +178,9 @@ def main() -> None:
     for task in tasks(given.data, given.knots):
         known[task.name] = kept.get(task.name, lambda task=task: figures(task))
     sets = "CaptainCook4D, OpenPack, VTS suturing, JIGSAWS knot tying, toys, noise"
-    head = provenance("python benchmarks/quality.py DATA KNOTS --keep FILE", "0", sets)
+    top = head(0, sets, "python benchmarks/quality.py DATA KNOTS --keep FILE")
     title = "# Quality: what is stated, and what is right"
-    REPORT.write_text(f"{title}\n\n{head}\n{HEAD}{report(known)}\n")
+    REPORT.write_text(f"{title}\n\n{top}\n{HEAD}{report(known)}\n")
 
 
 if __name__ == "__main__":

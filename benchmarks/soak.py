@@ -112,11 +112,8 @@ def soak_view(seconds: float, folder: Path) -> dict[str, Any]:
     """Request the state of the viewer from many threads."""
     place = folder / "view.proc"
     sc.learn(task(0, 30), steps=6, seed=0, output=place)
-    server = subprocess.Popen(
-        [sys.executable, "-m", "stepcut", "view", str(place), "--no-browser"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    words = command("view", place, "--no-browser")
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     address = server.stdout.readline().strip().split("#")[0].rstrip("/")
     took: list[float] = []
@@ -168,18 +165,7 @@ def soak_kills(seconds: float, folder: Path) -> dict[str, Any]:
     while kills == 0 or time.monotonic() < end:
         place = folder / "killed.proc"
         shutil.rmtree(place, ignore_errors=True)
-        words = [
-            sys.executable,
-            "-m",
-            "stepcut",
-            "learn",
-            str(features),
-            "-k",
-            "6",
-            "-o",
-            str(place),
-            "--quiet",
-        ]
+        words = command("learn", features, "-k", "6", "-o", place, "--quiet")
         run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(chance.uniform(0, length))
         run.kill()
@@ -187,26 +173,24 @@ def soak_kills(seconds: float, folder: Path) -> dict[str, Any]:
         kills += 1
         again = subprocess.run(words, capture_output=True, text=True, check=False)
         same = again.returncode == 0 and sc.load(place).timelines == sc.load(whole).timelines
-        same = (
-            same
-            and (place / "model.safetensors").read_bytes()
-            == (whole / "model.safetensors").read_bytes()
-        )
-        wrong += not same
+        wrong += not (same and model(place) == model(whole))
     return {"kills": kills, "ended otherwise": wrong, "failed": wrong}
+
+
+def model(place: Path) -> bytes:
+    [file] = place.glob("revisions/*/model.safetensors")
+    return file.read_bytes()
 
 
 PARTS = {"guide": soak_guide, "learn": soak_learn, "view": soak_view, "kills": soak_kills}
 
 
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "stepcut", *map(str, words)]
+
+
 def stepcut(*words: object) -> subprocess.CompletedProcess[str]:
-    """Run a command."""
-    return subprocess.run(
-        [sys.executable, "-m", "stepcut", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return subprocess.run(command(*words), capture_output=True, text=True, check=False)
 
 
 def resident(pid: int) -> float:

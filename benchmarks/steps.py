@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from provenance import provenance
-from shared import Kept, add_reduce, reduce_features
+from shared import Kept, add_reduce, head, reduce_features
 from stepcut.paper.datasets import Task, load
 from use_figures import area, backbone_of, is_wrong, true_labels
 from verdicts import FEWEST, FOLDS, REDUCED, Learned
@@ -66,8 +65,8 @@ def report(results: list[dict[str, Any]]) -> str:
     lines = [
         "# Steps: how well the probability predicts whether a step was done",
         "",
-        provenance(
-            "python benchmarks/steps.py DATA MORE", "0", "CaptainCook4D, held-out normal recordings"
+        head(
+            0, "CaptainCook4D, held-out normal recordings", "python benchmarks/steps.py DATA MORE"
         ),
         "",
         "Each step is judged as it is (present) and after its rows were removed. A step is called *not seen* below 0.25.",

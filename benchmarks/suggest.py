@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from shared import Kept, add_reduce, arguments, reduce_features, report
+from shared import Kept, arguments, report
 from stepcut import __version__
 from stepcut.methods import StepCut
 from stepcut.methods.constraints import Constraint
@@ -99,10 +99,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=2)
-    add_reduce(parser)
     options = parser.parse_args()
     columns = [
-        *recipes(reduce_features(options.data, options.reduce)),
+        *recipes(options.data),
         *([knots(*options.knots)] if options.knots else []),
     ]
     kept, seeds = Kept(options.keep), range(options.first, options.first + options.seeds)

@@ -1,7 +1,6 @@
 """What annotations of some recordings are worth on the others: labels, clicks and transcripts.
 
     python benchmarks/teach.py DATA [DATA ...] [--knots FEATURES GESTURES] --keep teach.jsonl [--draws 5]
-    python benchmarks/teach.py DATA --time "clip 1"
 
 DATA is a folder that `stepcut data info captaincook4d` describes, with features. FEATURES is what
 `stepcut features --fps 4 -o FEATURES` makes of the knot-tying videos, GESTURES the folder of their labels.
@@ -13,7 +12,6 @@ recordings without annotations; transcripts are given for all recordings, which 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,9 +98,6 @@ def measure(column: Column, draws: int, seed: int = 0) -> dict[str, Any]:
     without = StepCut(**settings).fit(column.rows)
     every = range(len(column.rows))
 
-    def teach(kind: str, places: Sequence[int], draw: int, wanted: Sequence[int]) -> list[float]:
-        return figures(column, segment(kind, places, draw, wanted))
-
     def segment(kind: str, places: Sequence[int], draw: int, wanted: Sequence[int]) -> Any:
         rng = np.random.default_rng(50 + draw)
         known = {place: annotate(kind, column.true[place], rng) for place in places}
@@ -117,14 +112,14 @@ def measure(column: Column, draws: int, seed: int = 0) -> dict[str, Any]:
             scores = []
             for draw in range(draws):
                 order = np.random.default_rng(1000 + draw).permutation(len(every)).tolist()
-                scores.append(teach(kind, order[:number], draw, order[number:]))
+                scores.append(figures(column, segment(kind, order[:number], draw, order[number:])))
             found[f"{kind} in {number}"] = np.mean(scores, axis=0).tolist()
         left_out: dict[int, Labels] = {}
         for place in every if len(every) <= 20 else every[::3]:
             others = [other for other in every if other != place]
             left_out |= segment(kind, others, place, [place])
         found[f"{kind} in all others"] = figures(column, left_out)
-    found["transcripts of all"] = teach("transcripts", every, 0, every)
+    found["transcripts of all"] = figures(column, segment("transcripts", every, 0, every))
     seconds = float(np.mean([len(rows) for rows in column.rows])) / column.rate
     return {
         "key": column.key,
@@ -175,39 +170,16 @@ def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
     yield table
 
 
-def time_teaching(column: Column) -> Table:
-    """Seconds that teaching takes where the steps were discovered before."""
-    without = StepCut(steps=column.steps, rate=column.rate).fit(column.rows)
-    title = f"Seconds to teach {column.key}: {len(column.rows)} recordings"
-    table = Table(["labelled", "wall time", "CPU time"], [], title)
-    for number in (1, 3, 5):
-        method = StepCut(**without.settings())
-        method.start_from(without)
-        known = [Constraint(labels=one) for one in column.true[:number]]
-        clock, busy = time.perf_counter(), time.process_time()
-        method.fit(column.rows, [*known, *[None] * (len(column.rows) - number)])
-        table.rows.append([number, time.perf_counter() - clock, time.process_time() - busy])
-    return table
-
-
 def main() -> None:
     """Measure what is not stored yet, each in its own process, and print the tables."""
     parser = arguments(__doc__)
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--knots", nargs=2, type=Path)
-    parser.add_argument("--keep", type=Path, help="a file for what is known")
-    parser.add_argument(
-        "--time", metavar="COLUMN", help="measure only the time that teaching takes on this machine"
-    )
+    parser.add_argument("--keep", type=Path, required=True, help="a file for what is known")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     columns = [*recipes(options.data), *([knots(*options.knots)] if options.knots else [])]
-    if options.time:
-        print(time_teaching(next(column for column in columns if column.key == options.time)))
-        return
-    if options.keep is None:
-        parser.error("--keep is missing")
     kept = Kept(options.keep)
     kept.fill(measure, {column.key: (column, options.draws) for column in columns}, options.workers)
     with report(__file__):

@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import attacks
 import import_graph
 import numpy as np
 import pytest
@@ -189,6 +190,32 @@ def test_every_report_names_how_it_was_made():
             r"\d{4}-\d\d-\d\d",
         ):
             assert re.search(what, top), f"{report.name}: {what}"
+
+
+def test_every_report_has_a_script_and_a_reader(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    made = importlib.import_module("reports")
+    assert {report.stem for report in REPORTS} == {*made.TABLE, *made.BY_HAND}
+    for name, row in made.TABLE.items():
+        script = read(ROOT / "benchmarks" / row.script)
+        page = read(ROOT / "benchmarks" / "reports" / f"{name}.md")
+        assert f"<!-- table {row.page} -->" in page if row.page else "report" in script, name
+    linked = {
+        name
+        for page in (ROOT / "README.md", *PAGES, *REPORTS)
+        for name in re.findall(r"\]\((?:[./]*benchmarks/reports/)?([\w-]+)\.md", read(page))
+    }
+    assert {report.stem for report in REPORTS} <= linked
+    monkeypatch.setattr("sys.argv", ["reports.py", "scael"])
+    with pytest.raises(SystemExit):
+        made.main()
+    assert "no report is called scael" in capsys.readouterr().err
+
+
+def test_what_attacks_found_is_tried_again():
+    for what, tests in attacks.FINDINGS.items():
+        for file, _, name in (test.partition("::") for test in tests):
+            assert f"def {name}(" in read(ROOT / file) or not name, f"{what}: {file}::{name}"
 
 
 MODULES_OF_THE_REFERENCE = {

@@ -5,7 +5,7 @@ Point events are clicks.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -32,6 +32,7 @@ from stepcut.timeline import Segment, Timeline
 
 VERSION = "7.0"
 NOBODY = "No focal subject"
+KEYS = "abcdefghijklmnopqrstuvwxyz0123456789"
 Media = tuple[tuple[str, float], ...]
 """Media files with their start in the time of the observation."""
 
@@ -68,13 +69,11 @@ def read(record: Any, path: Path, options: Options) -> list[Timeline]:
         if missing := sorted({event.code for event in events} - set(steps)):
             what = f"observation {name!r}: {missing[0]!r} is not in the ethogram"
             fail(path, what, "Add it in BORIS")
-        events = [event for event in events if event.subject in subjects]
-        segments = _pair([event for event in events if event.code not in points], path)
-        segments += [
-            build_segment(e.time, e.time, e.code, path) for e in events if e.code in points
-        ]
-        timelines = _by_media(name, observation, Timeline(segments, None, steps))
-        found += [(name, each) for each in timelines]
+        mine = [event for event in events if event.subject in subjects]
+        segments = _pair([event for event in mine if event.code not in points], path)
+        segments += [build_segment(e.time, e.time, e.code, path) for e in mine if e.code in points]
+        timeline = Timeline(segments, None, steps)
+        found += [(name, each) for each in _by_media(name, observation, timeline)]
     return _one_per_video(found, path)
 
 
@@ -84,11 +83,9 @@ def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> 
     played = [str(file) for file in (files.get("1") if isinstance(files, dict) else files) or ()]
     stated = (observation.get("media_info") or {}).get("length") or {}
     lengths = [optional(stated.get(file)) for file in played]
-    if len(played) == 1:
-        return [replace(timeline, duration=lengths[0], video=played[0])]
-    if not played or None in lengths:
+    if not played or (len(played) > 1 and None in lengths):
         return [replace(timeline, video=name)]
-    starts = accumulate([0.0, *(length or 0.0 for length in lengths[:-1])])
+    starts = accumulate((length or 0.0 for length in lengths[:-1]), initial=0.0)
     media = tuple(zip(played, starts, strict=True))
     parts = [part for segment in timeline for part in _by_video(segment, media)]
     return [
@@ -114,52 +111,29 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
         events = [event for event, _ in _list_events(timeline, points)]
         subjects.update(dict.fromkeys(event.subject for event in events if event.subject))
         length = {} if timeline.duration is None else {timeline.video: timeline.duration}
+        there = {timeline.video: True}
         observations[name] = {
-            "file": {"1": [timeline.video]},
-            "type": "MEDIA",
-            "date": now,
-            "description": "",
-            "time offset": 0.0,
-            "events": [[*event, ""] for event in events],
-            "observation time interval": [0, 0],
-            "independent_variables": {},
-            "visualize_spectrogram": False,
-            "visualize_waveform": False,
+            "file": {"1": [timeline.video]}, "type": "MEDIA", "date": now, "description": "",
+            "time offset": 0.0, "events": [[*event, ""] for event in events],
+            "observation time interval": [0, 0], "independent_variables": {},
+            "visualize_spectrogram": False, "visualize_waveform": False,
             "close_behaviors_between_videos": False,
-            "media_info": {
-                "length": length,
-                "fps": {},
-                "hasVideo": {timeline.video: True},
-                "hasAudio": {},
-            },
-        }
-    keys = "abcdefghijklmnopqrstuvwxyz0123456789"
+            "media_info": {"length": length, "fps": {}, "hasVideo": there, "hasAudio": {}},
+        }  # fmt: skip
     blank = {"description": "", "category": "", "modifiers": {}, "excluded": "", "coding map": ""}
+    behaviors = {}
+    for place, step in enumerate(steps):
+        kind = "Point event" if step in points else "State event"
+        key = KEYS[place : place + 1]
+        behaviors[str(place)] = {"type": kind, "key": key, "code": step, **blank}
+    people = {str(i): {"key": "", "name": s, "description": ""} for i, s in enumerate(subjects)}
     project = {
-        "time_format": "hh:mm:ss",
-        "project_date": now,
-        "project_name": path.stem,
-        "project_description": "written by stepcut",
-        "project_format_version": VERSION,
-        "subjects_conf": {
-            str(i): {"key": "", "name": s, "description": ""} for i, s in enumerate(subjects)
-        },
-        "behaviors_conf": {
-            str(i): {
-                "type": "Point event" if step in points else "State event",
-                "key": keys[i] if i < len(keys) else "",
-                "code": step,
-                **blank,
-            }
-            for i, step in enumerate(steps)
-        },
-        "observations": observations,
-        "behavioral_categories": [],
-        "independent_variables": {},
-        "coding_map": {},
-        "behaviors_coding_map": [],
-        "converters": {},
-    }
+        "time_format": "hh:mm:ss", "project_date": now, "project_name": path.stem,
+        "project_description": "written by stepcut", "project_format_version": VERSION,
+        "subjects_conf": people, "behaviors_conf": behaviors, "observations": observations,
+        "behavioral_categories": [], "independent_variables": {}, "coding_map": {},
+        "behaviors_coding_map": [], "converters": {},
+    }  # fmt: skip
     write_json(path, project)
 
 
@@ -239,14 +213,15 @@ def matches_events(rows: Sequence[Row]) -> bool:
 
 def _is_header(cells: Sequence[str]) -> bool:
     columns = find_columns(cells)
-    aggregated = "end" in columns and "observation" in columns
+    if not {"start", "step", "status"} <= columns.keys():
+        return False
+    if simplify(cells[columns["step"]]) not in BEHAVIOR.split():
+        return False
+    aggregated = "end" in columns
     return (
-        {"start", "step", "status"} <= columns.keys()
-        and simplify(cells[columns["step"]]) in BEHAVIOR.split()
-        and (
-            aggregated
-            or ("end" not in columns and simplify(cells[columns["start"]]) in TIME.split())
-        )
+        "observation" in columns
+        if aggregated
+        else simplify(cells[columns["start"]]) in TIME.split()
     )
 
 
@@ -306,12 +281,10 @@ def _choose_subjects(
     name = "" if options.annotator == NOBODY and "" in subjects else options.annotator
     if name in subjects:
         return observations, {name}
-    chosen = {
-        each
-        for each in observations
-        if name is not None and (each == name or fnmatchcase(each, name))
-    }
-    if chosen or name is None or subjects <= {"", NOBODY}:
+    if name is None:
+        return observations, subjects
+    chosen = {each for each in observations if each == name or fnmatchcase(each, name)}
+    if chosen or subjects <= {"", NOBODY}:
         return chosen or observations, subjects
     raise Absent(
         f"{path}: found no subject {name!r}. Choose from the subjects {sorted(subjects)} or the "
@@ -335,18 +308,17 @@ def _pair(events: Iterable[Event], path: Path) -> list[Segment]:
     return segments
 
 
-def _list_events(timeline: Timeline, points: Iterable[str]) -> list[tuple[Event, str]]:
+def _list_events(timeline: Timeline, points: Collection[str]) -> list[tuple[Event, str]]:
     """List starts, stops and the clicks of `points` by time.
 
     Overlapping segments of one step get different subjects.
     """
     events = []
-    single = set(points)
+    for click in timeline.clicks:
+        if click.step in points:
+            events.append((click.start, 0, Event(click.start, "", click.step), "POINT"))
     for step in dict.fromkeys(timeline.sequence()):
-        mine = [s for s in timeline if s.step == step]
-        for click in (s for s in mine if s.is_click and step in single):
-            events.append((click.start, 0, Event(click.start, "", step), "POINT"))
-        lasting = [s for s in mine if not (s.is_click and step in single)]
+        lasting = [s for s in timeline if s.step == step and not (s.is_click and step in points)]
         for place, row in enumerate(without_overlap(lasting)):
             subject = f"person {place + 1}" if place else ""
             for order, segment in enumerate(row):

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -106,26 +106,24 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
     >>> decode("\\ufeffcrêpe".encode("utf-8")), decode("crêpe".encode("latin-1"))
     ('crêpe', 'crêpe')
     """
+    if encoding:
+        try:
+            return data.decode(encoding).removeprefix("\ufeff")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            fail(path or "text", f"is not {encoding}: {error.reason}", "Check --encoding", line)
+        except LookupError:
+            raise OptionError(
+                f"encoding={encoding!r} is unknown; give utf-8, cp1252, cp1251, shift_jis, "
+                "gb18030 or another encoding of Python.",
+                setting="encoding",
+                value=encoding,
+            ) from None
     marked = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     declared = _DECLARED.match(data)
-    for name in [encoding] if encoding else [marked, declared[1].decode() if declared else ""]:
-        try:
-            text = data.decode(name) if name else None
-        except UnicodeDecodeError as error:
-            if encoding:
-                line = data.count(b"\n", 0, error.start) + 1
-                fail(path or "text", f"is not {encoding}: {error.reason}", "Check --encoding", line)
-        except LookupError:
-            if encoding:
-                raise OptionError(
-                    f"encoding={encoding!r} is unknown; give utf-8, cp1252, cp1251, shift_jis, "
-                    "gb18030 or another encoding of Python.",
-                    setting="encoding",
-                    value=encoding,
-                ) from None
-        else:
-            if text is not None:
-                return text.removeprefix("\ufeff")
+    for name in [marked, declared[1].decode()] if declared else [marked]:
+        with suppress(UnicodeDecodeError, LookupError):
+            return data.decode(name).removeprefix("\ufeff")
     if b"\0" in data:
         return data.decode("latin-1")  # the caller reports that this is not text
     guess = _guess(data)
@@ -431,11 +429,6 @@ def shown_videos(timelines: Sequence[Timeline]) -> list[str]:
         name if Path(timeline.video).is_absolute() else timeline.video
         for name, timeline in zip(short, timelines, strict=True)
     ]
-
-
-def entry(segment: Segment, key: str, /, **values: Any) -> dict[str, Any]:
-    """Return the JSON `values` of a segment, with its confidence under `key` if it has one."""
-    return values if segment.confidence is None else {**values, key: segment.confidence}
 
 
 def choose_tier(tiers: Mapping[str, Sized], options: Options, path: Path) -> str:

@@ -3,12 +3,12 @@
 import html
 import math
 import re
+import xml.etree.ElementTree as etree
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
@@ -65,27 +65,22 @@ def read_srt(
 ) -> list[Timeline]:
     """Read the cues: blocks with a line of times; notes and styles have none."""
     segments = []
-    block: list[tuple[int, str]] = []
-    for number, line in enumerate([*text.split("\n"), ""], start=1):
-        timing = next((i for i, (_, each) in enumerate(block[:2]) if _is_timing(each)), None)
-        # The next cue may follow without a blank line before it.
-        follows = timing is not None and _is_timing(line)
-        if line.strip() and not follows:
-            block.append((number, line))
+    lines = ["", *text.split("\n"), ""]
+    for number, line in enumerate(lines[1:], start=1):
+        first, arrow, rest = line.partition("-->")
+        if arrow and not (lines[number - 1].strip() and lines[max(number - 2, 0)].strip()):
+            need_seconds(first, path, number)  # the first or second line of a block
+        if not _is_timing(line):
             continue
-        elsewhere = next((each for each in block[:2] if "-->" in each[1]), None)
-        if timing is None and elsewhere is not None:
-            need_seconds(elsewhere[1].partition("-->")[0], path, elsewhere[0])
-        if timing is not None:
-            if follows and len(block) > timing + 2 and block[-1][1].strip().isdecimal():
-                block.pop()  # the number of the next cue
-            where, times = block[timing]
-            first, _, rest = times.partition("-->")
-            start = need_seconds(first, path, where)
-            end = need_seconds((rest.split() or [""])[0], path, where)
-            step = " ".join(plain("\n".join(each for _, each in block[timing + 1 :])).split())
-            segments.append(build_segment(start, end, step, path, where))
-        block = [(number, line)] if follows else []
+        after = (lines[place] for place in range(number + 1, len(lines)))
+        body = list(takewhile(lambda each: each.strip() and not _is_timing(each), after))
+        follows = _is_timing(lines[number + 1 + len(body)])  # no blank line before the next cue
+        if follows and len(body) > 1 and body[-1].strip().isdecimal():
+            body.pop()  # the number of the next cue
+        start = need_seconds(first, path, number)
+        end = need_seconds((rest.split() or [""])[0], path, number)
+        step = " ".join(plain("\n".join(body)).split())
+        segments.append(build_segment(start, end, step, path, number))
     return [Timeline(segments, video=path.stem)]
 
 
@@ -122,8 +117,8 @@ def read_audacity(content: str, path: Path, _options: Options) -> list[Timeline]
 
 def write_audacity(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
     """Write a label track of Audacity: start, end and label, separated by tabs."""
-    (timeline,) = timelines
-    write_text(path, "".join(f"{s.start:.6f}\t{s.end:.6f}\t{s.step}\n" for s in timeline))
+    rows = (f"{s.start:.6f}\t{s.end:.6f}\t{s.step}\n" for s in timelines[0])
+    write_text(path, "".join(rows))
 
 
 def is_audacity(text: str) -> bool:
@@ -244,11 +239,11 @@ def read_numbered_names(path: Path) -> list[tuple[int, str]]:
 
 def find_mapping(path: Path) -> Path | None:
     """Find the `mapping.txt` beside a file of frames or one folder up, or in `mapping/` there."""
-    folders = (path.parent, path.parent.parent)
-    places = (
-        folder / name for name in ("mapping.txt", "mapping/mapping.txt") for folder in folders
-    )
-    return next((place for place in places if place.is_file()), None)
+    for name in ("mapping.txt", "mapping/mapping.txt"):
+        for folder in (path.parent, path.parent.parent):
+            if (folder / name).is_file():
+                return folder / name
+    return None
 
 
 # ---------------------------------------------------------------------- Praat TextGrid
@@ -339,39 +334,30 @@ def write_xes(path: Path, timelines: Sequence[Timeline], _options: Options) -> N
 
     A segment is a start and a complete event, a click only the latter.
     """
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        '<log xes.version="1.0" xmlns="http://www.xes-standard.org/">',
-    ]
+    log = etree.Element("log", {"xes.version": "1.0", "xmlns": "http://www.xes-standard.org/"})
     for name in ("Concept", "Time", "Lifecycle"):
         uri = f"http://www.xes-standard.org/{name.lower()}.xesext"
-        lines.append(f'<extension name="{name}" prefix="{name.lower()}" uri="{uri}"/>')
-    lines.append('<classifier name="Activity" keys="concept:name"/>')
+        etree.SubElement(log, "extension", name=name, prefix=name.lower(), uri=uri)
+    etree.SubElement(log, "classifier", name="Activity", keys="concept:name")
     for place, timeline in enumerate(timelines, start=1):
-        trace = video_name(timeline.video) or f"video{place}"
-        lines += ["<trace>", _value("string", "concept:name", trace)]
-        events = [
-            (time, n, side)
-            for n, s in enumerate(timeline)
-            for side, time in enumerate((s.start, s.end))
-            if side or not s.is_click
-        ]
-        events.sort(key=lambda e: (e[0], e[1] if e[2] == 0 else -1, e[2]))
-        for time, number, side in events:
-            segment = timeline.segments[number]
-            lines += [
-                "<event>",
-                _value("string", "concept:name", segment.step),
-                _value("string", "lifecycle:transition", "complete" if side else "start"),
-                _value("date", "time:timestamp", (EPOCH + timedelta(seconds=time)).isoformat()),
-                _value("string", "concept:instance", str(number)),
+        trace = etree.SubElement(log, "trace")
+        name = video_name(timeline.video) or f"video{place}"
+        etree.SubElement(trace, "string", key="concept:name", value=name)
+        # At one time, segments end before others start.
+        events = [(s.end, -1, "complete", n) for n, s in enumerate(timeline)]
+        events += [(s.start, n, "start", n) for n, s in enumerate(timeline) if not s.is_click]
+        for time, _, transition, number in sorted(events):
+            segment, event = timeline.segments[number], etree.SubElement(trace, "event")
+            values = [
+                ("string", "concept:name", segment.step),
+                ("string", "lifecycle:transition", transition),
+                ("date", "time:timestamp", (EPOCH + timedelta(seconds=time)).isoformat()),
+                ("string", "concept:instance", str(number)),
             ]
             if segment.confidence is not None:
-                lines.append(_value("float", "confidence", repr(segment.confidence)))
-            lines.append("</event>")
-        lines.append("</trace>")
-    write_text(path, "\n".join([*lines, "</log>\n"]))
-
-
-def _value(kind: str, key: str, value: str) -> str:
-    return f"<{kind} key={quoteattr(key)} value={quoteattr(value)}/>"
+                values.append(("float", "confidence", repr(segment.confidence)))
+            for kind, key, value in values:
+                etree.SubElement(event, kind, key=key, value=value)
+    etree.indent(log, "")
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    write_text(path, f"{head}\n{etree.tostring(log, 'unicode')}\n")

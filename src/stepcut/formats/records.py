@@ -23,7 +23,6 @@ from stepcut.formats.common import (
     Absent,
     Options,
     build_segment,
-    entry,
     fail,
     frame_rate,
     number,
@@ -129,23 +128,18 @@ def read_activitynet(record: Any, path: Path, _options: Options) -> list[Timelin
 def write_activitynet(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
     """Write a ground truth with the vocabulary as taxonomy and confidence as `score`."""
     steps = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
-    names = ["Root", *steps]
     taxonomy = [
-        {
-            "nodeId": place,
-            "nodeName": name,
-            "parentId": 0 if place else None,
-            "parentName": "Root" if place else None,
-        }
-        for place, name in enumerate(names)
+        {"nodeId": place, "nodeName": step, "parentId": 0, "parentName": "Root"}
+        for place, step in enumerate(steps, start=1)
     ]
+    root = {"nodeId": 0, "nodeName": "Root", "parentId": None, "parentName": None}
     database = {
         timeline.video: Entry(
             [Scored((s.start, s.end), s.step, s.confidence) for s in timeline], timeline.duration
         )
         for timeline in timelines
     }
-    record = {"version": "stepcut", "database": database, "taxonomy": taxonomy}
+    record = {"version": "stepcut", "database": database, "taxonomy": [root, *taxonomy]}
     write_json(path, msgspec.to_builtins(record))
 
 
@@ -204,25 +198,20 @@ def is_label_studio(record: Any) -> bool:
 
 def _task(timeline: Timeline, name: str, options: Options) -> dict[str, Any]:
     rate = options.agreed_rate(video_rate(timeline.video), timeline.video or "timeline")
-    regions = []
+    regions: list[dict[str, Any]] = []
     for place, segment in enumerate(timeline):
         first, last = whole_units(segment, rate)
         span = {"start": first + 1, "end": max(last, first + 1)}  # a click is one frame
         value = {"ranges": [span], "timelinelabels": [segment.step]}
+        score = {} if segment.confidence is None else {"score": segment.confidence}
         where = {"id": f"step{place}", "from_name": CONTROL, "to_name": OBJECT}
-        regions.append(entry(segment, "score", **where, type="timelinelabels", value=value))
+        regions.append({**where, "type": "timelinelabels", "value": value, **score})
     scores = [segment.confidence for segment in timeline if segment.confidence is not None]
     prediction: dict[str, Any] = {"model_version": PROPOSAL, "result": regions}
     if scores:
         prediction["score"] = sum(scores) / len(scores)
-    data = {
-        "video": timeline.video,
-        "name": name,
-        "fps": float(rate),
-        "rate": str(rate),
-        "duration": timeline.duration,
-        "steps": list(timeline.steps),
-    }
+    data = {"video": timeline.video, "name": name, "fps": float(rate), "rate": str(rate)}
+    data |= {"duration": timeline.duration, "steps": list(timeline.steps)}
     return {"data": data, "predictions": [prediction]}
 
 
@@ -292,12 +281,11 @@ def _region_segments(region: Mapping[str, Any], options: Options, path: Path) ->
     score = optional(region.get("score"))
     if kind == "timelinelabels":
         rate = options.frame_rate(str(path))
-        spans = []
-        for span in value["ranges"]:
-            first, last = int(span["start"]) - 1, int(span["end"])
-            if last == first + 1:  # one frame is a click
-                last = first
-            spans.append((float(first / rate), float(last / rate)))
+        frames = [(int(span["start"]) - 1, int(span["end"])) for span in value["ranges"]]
+        spans = [  # one frame is a click
+            (float(first / rate), float((first if last == first + 1 else last) / rate))
+            for first, last in frames
+        ]
     elif kind == "labels" and "start" in value:  # regions of <Audio>, in seconds
         spans = [(number(value["start"]), number(value["end"]))]
     else:  # choices, text and other controls of a project

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,11 +71,12 @@ def read(rows: Sequence[Row], path: Path, options: Options = NONE) -> list[Timel
             fail(path, f"{row.cells} has more than {width} columns", advice, row.line)
         who = row.cell(columns, "annotator", path)
         found.setdefault(video, {}).setdefault(who, []).append(segment)
-    tiers = [
-        {name: Timeline(each, video=video) for name, each in found[video].items()}
-        for video in found
-    ]
-    return where_present(tiers, lambda each: each[choose_tier(each, options, path)])
+
+    def of_annotator(video: str) -> Timeline:
+        tiers = found[video]
+        return Timeline(tiers[choose_tier(tiers, options, path)], video=video)
+
+    return where_present(list(found), of_annotator)
 
 
 def _segment(row: Row, columns: dict[str, int], path: Path, options: Options) -> Segment:
@@ -145,15 +146,13 @@ def _of_datavyu(rows: Sequence[Row], path: Path) -> Sequence[Row]:
     names = [simplify(cell) for cell in rows[0].cells]
     if not {"ordinal", "onset", "offset"} <= set(names):
         return rows
-    places = [names.index("onset"), names.index("offset")]
-    table = [rows[0]]
-    for row in rows[1:]:
-        cells = list(row.cells)
-        for place in places:
-            if place < len(cells) and (time := seconds(cells[place])) is not None:
-                cells[place] = plain(time / 1000)
-        table.append(Row(row.line, cells))
-    return table
+    times = {names.index("onset"), names.index("offset")}
+
+    def in_seconds(place: int, cell: str) -> str:
+        time = seconds(cell) if place in times else None
+        return cell if time is None else plain(time / 1000)
+
+    return [Row(row.line, [in_seconds(*each) for each in enumerate(row.cells)]) for row in rows]
 
 
 # ---------------------------------------------------------------------- writing
@@ -185,12 +184,11 @@ def write(
 def write_excel(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
     """Write the rows of `list_rows` as a sheet; times and confidence are numbers."""
     header, *rows = list_rows(timelines)
-    numeric = [name in ("start", "end", "confidence") for name in header]
+    texts = {header.index("label"), 0 if "video" in header else -1}
     values = [
-        [float(cell) if is_number and cell else cell or None for cell, is_number in
-         zip(row, numeric, strict=True)]
+        [(cell if i in texts else float(cell)) if cell else None for i, cell in enumerate(row)]
         for row in rows
-    ]  # fmt: skip
+    ]
     with whole_file(path) as temporary:
         write_sheet(temporary, {"labels": [header, *values]})
 
@@ -317,52 +315,52 @@ def read_transcripts(
         listed = _listed_rows(parse_rows(read_text(place, encoding), place))
     else:
         listed = _listed_lines(read_text(place, encoding), place)
+    example = "'a.mp4: cut, butter, jam'"
     found: dict[str, list[str]] = {}
     lines: dict[str, int] = {}
     for line, video, steps in listed:
         if not video:
-            fail(place, "the line has no video", "Write 'a.mp4: cut, butter, jam'", line)
+            fail(place, "the line has no video", f"Write {example}", line)
         if video in found:
             what = f"the video {video!r} is already in line {lines[video]}"
             fail(place, what, "Remove one of the two", line)
         if not steps or not all(steps):
-            advice = "Write its steps in order, separated by commas: 'a.mp4: cut, butter, jam'"
+            advice = f"Write its steps in order, separated by commas: {example}"
             fail(place, f"the video {video!r} has no steps or an empty step", advice, line)
         if wrong := next((step for step in steps if not step.isprintable()), None):
             what = f"the step name {wrong!r} contains control characters"
             fail(place, what, "Rename the step", line)
         found[video], lines[video] = steps, line
     if not found:
-        fail(place, "contains no transcript", "Write a line such as 'a.mp4: cut, butter, jam'")
+        fail(place, "contains no transcript", f"Write a line such as {example}")
     return found
 
 
-def _listed_lines(text: str, path: Path) -> list[tuple[int, str, list[str]]]:
+Listed = Iterator[tuple[int, str, list[str]]]
+"""The line, the video and the steps of each transcript."""
+
+
+def _listed_lines(text: str, path: Path) -> Listed:
     """Split lines `video: step, step`; the colon of a drive letter is not a separator."""
-    found = []
     for line, words in enumerate(text.split("\n"), start=1):
         if not words.strip() or words.lstrip().startswith("#"):
             continue
-        video, colon, rest = re.sub(r"^(\s*\w):([\\/])", "\\1\0\\2", words).partition(":")
-        if not colon:
+        parted = re.fullmatch(r"\s*((?:\w:(?=[\\/]))?[^:]*):(.*)", words)
+        if not parted:
             what = f"{words.strip()[:60]!r} has no colon after the name of the video"
             fail(path, what, "Write 'a.mp4: cut, butter, jam'", line)
-        parted = re.split("[;\t]", rest) if re.search("[;\t]", rest) else rest.split(",")
-        steps = [step.strip() for step in parted]
-        found.append((line, video.replace("\0", ":").strip(), steps if rest.strip() else []))
-    return found
+        video, rest = parted.groups()
+        steps = re.split("[;\t]" if re.search("[;\t]", rest) else ",", rest)
+        yield line, video.strip(), [step.strip() for step in steps] if rest.strip() else []
 
 
-def _listed_rows(rows: Sequence[Row]) -> list[tuple[int, str, list[str]]]:
+def _listed_rows(rows: Sequence[Row]) -> Listed:
     """Split rows of a video and its steps; the first row may be a header."""
-    if simplify(rows[0].cells[0]) in COLUMNS["video"].split():
-        rows = rows[1:]
-    found = []
-    for row in rows:
+    headed = simplify(rows[0].cells[0]) in COLUMNS["video"].split()
+    for row in rows[1:] if headed else rows:
         video, *steps = (cell.strip() for cell in row.cells)
         while steps and not steps[-1]:  # spreadsheets pad all rows to one width
             steps.pop()
         if len(steps) == 1:  # one cell may contain all steps
             steps = [step.strip() for step in re.split("[,;]", steps[0])]
-        found.append((row.line, video, steps))
-    return found
+        yield row.line, video, steps
