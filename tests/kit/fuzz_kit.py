@@ -204,8 +204,16 @@ def other_targets(folder):
         f"features:{s}": Target(folder / f"x.{s}", lambda p: load_features([p], 2))
         for s in ("npy", "npz", "safetensors")
     }
-    film = make_film(folder / "x.mp4", frames=30)
-    found["video"] = Target(film, lambda path: [None for _ in sample_frames(path, 4, (32, 32))])
+    for name, codec in (
+        ("avi", "mpeg4"),
+        ("webm", "libvpx"),
+        ("mkv", "libx264"),
+        ("mp4", "libx264"),
+    ):
+        film = make_film(folder / f"x.{name}", frames=30, codec=codec)
+        found[f"video:{name}"] = Target(
+            film, lambda path: [None for _ in sample_frames(path, 4, (32, 32))]
+        )
     for name in hostile_texts(folder / "texts"):
         found[f"playlist:{name}"] = Target(
             folder / "texts", lambda path, name=name: probe(path / name), name

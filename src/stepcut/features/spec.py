@@ -138,12 +138,7 @@ class FeatureSpec:
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> Self | None:
         """Read the spec from the `metadata` of a feature file; None if they have no spec."""
-        if "spec" in metadata:
-            return cls.from_json(json.loads(metadata["spec"]))
-        # stepcut 0.1.0 wrote the fingerprint of the backbone, which starts with its name.
-        if metadata.get("backbone", "").startswith("efficientnet-lite0 ") and "rate" in metadata:
-            return cls("efficientnet-lite0", as_rate(metadata["rate"]))
-        return None
+        return cls.from_json(json.loads(metadata["spec"])) if "spec" in metadata else None
 
 
 def _whole(value: Any, name: str) -> int:
