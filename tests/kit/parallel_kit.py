@@ -7,6 +7,8 @@ import threading
 import time
 from pathlib import Path
 
+from stepcut.errors import WorkerDied
+
 
 class Logged:
     """Twelve numbers, the mean colour of four columns; logs every batch in a file, in any process."""
@@ -167,3 +169,17 @@ def deafen(number):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=time.sleep, args=(60,)).start()
     return number
+
+
+def check_answers(engine, folder, death):
+    """A failure and a death of a worker stop nobody else; returns the answers."""
+    answers = engine.map(stumble, range(6))
+    assert [answers[n] for n in (0, 1, 4, 5)] == [0, 1, 4, 5]
+    assert isinstance(answers[2], ValueError)
+    assert isinstance(answers[3], WorkerDied)
+    assert death in str(answers[3])
+    # A worker that is killed once, by whomever, costs one more try and nothing else.
+    assert engine.map(die_once, [(n, str(folder)) for n in range(4)]) == [0, 1, 2, 3]
+    begun = {file.name: file.read_text() for file in folder.iterdir()}
+    assert begun == {f"begun-{n}": "xx" if n == 1 else "x" for n in range(4)}
+    return answers

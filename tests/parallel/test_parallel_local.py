@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from errors_kit import raises
 from parallel_kit import (
+    check_answers,
     cores,
     deafen,
-    die_once,
     fail_oddly,
     fall_silent,
     folder_of,
@@ -23,7 +23,6 @@ from parallel_kit import (
     keep_busy,
     slow_square,
     square,
-    stumble,
 )
 
 from stepcut.errors import OptionError, WorkerDied
@@ -54,10 +53,12 @@ def workers():
 
 def test_answers_come_in_the_order_of_the_items(engine):
     told: list[tuple[int, object]] = []
-    assert engine.map(square, range(7), lambda number, answer: told.append((number, answer))) == [
-        n * n for n in range(7)
-    ]
-    assert sorted(told) == [(n, n * n) for n in range(7)]
+    squares = [n * n for n in range(7)]
+    assert (
+        engine.map(square, range(7), lambda number, answer: told.append((number, answer)))
+        == squares
+    )
+    assert sorted(told) == list(enumerate(squares))
     assert engine.map(square, []) == []
     # One item has all cores; two share them.
     for count in (1, 2):
@@ -92,20 +93,8 @@ def test_a_worker_with_other_settings_is_replaced(engine, monkeypatch):
 
 
 def test_a_failure_and_a_death_stop_nobody_else(engine, tmp_path):
-    answers = engine.map(stumble, range(6))
-    assert [answers[n] for n in (0, 1, 4, 5)] == [0, 1, 4, 5]
-    assert isinstance(answers[2], ValueError)
+    answers = check_answers(engine, tmp_path, "died by SIGKILL, 2 times")
     assert "stumble" in answers[2].__notes__[0]
-    assert isinstance(answers[3], WorkerDied)
-    assert "died by SIGKILL, 2 times" in str(answers[3])
-    # A worker that is killed once, by whomever, costs one more try and nothing else.
-    assert engine.map(die_once, [(n, str(tmp_path)) for n in range(4)]) == [0, 1, 2, 3]
-    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
-        "begun-0": "x",
-        "begun-1": "xx",
-        "begun-2": "x",
-        "begun-3": "x",
-    }
 
 
 def test_errors_that_cannot_travel_are_told_in_words(engine):
@@ -123,13 +112,6 @@ def test_an_item_that_cannot_be_sent_leaves_no_worker_behind(engine):
         engine.map(square, [lambda: None])
     assert not workers()
     assert engine.map(square, [3]) == [9]
-
-
-@pytest.mark.parametrize("said", ["0", "-2", "many", "1.5"])
-def test_a_number_of_cores_that_is_none_is_refused(monkeypatch, said):
-    monkeypatch.setenv("STEPCUT_CORES", said)
-    with pytest.raises(OptionError, match="STEPCUT_CORES"):
-        count_cores()
 
 
 def test_cancelling_ends_all_workers(engine):
@@ -161,18 +143,19 @@ def test_a_worker_that_does_not_go_is_killed(engine, monkeypatch):
     assert not workers()
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_wrong_settings(monkeypatch):
+    for given, said in (
         (("rai",), "'ray'?"),
         (("local", 0), "workers=0"),
         (("local", True), "workers=True"),
         (("local", None, "auto"), "address='auto'"),
-    ],
-)
-def test_wrong_settings(given, said):
-    with raises(OptionError, said), open_engine(*given):
-        pass
+    ):
+        with raises(OptionError, said), open_engine(*given):
+            pass
+    for number in ("0", "-2", "many", "1.5"):
+        monkeypatch.setenv("STEPCUT_CORES", number)
+        with raises(OptionError, "STEPCUT_CORES"):
+            count_cores()
 
 
 def test_an_engine_of_ones_own_stays_open():

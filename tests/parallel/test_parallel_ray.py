@@ -1,18 +1,22 @@
-"""The same on Ray: a local cluster, lost workers, lost nodes, a killed driver; all on this machine."""
+"""The same on Ray: lost workers and nodes, a killed driver, a full disk, no cluster; all on this machine."""
 
+import json
 import os
+import subprocess
+import sys
+import tempfile
 import time
-from typing import Any
+from pathlib import Path
 
 import pytest
-from extraction_kit import Crash, stored
-from parallel_kit import Logged, die_once, pids, scribble, seen, square, stumble
+from errors_kit import raises
+from extraction_kit import Crash, fill_the_disk, kill_and_run_again, stored
+from features_films import make_film
+from parallel_kit import Logged, check_answers, pids, scribble, seen, square
 
-import stepcut as sc
-from stepcut.cli.main import main
-from stepcut.errors import WorkerDied
+from stepcut.errors import OptionError
 from stepcut.features.extract import extract
-from stepcut.parallel.ray import Ray
+from stepcut.parallel.ray import Ray, import_ray
 
 pytestmark = [
     pytest.mark.ray,
@@ -35,19 +39,7 @@ def engine():
 
 
 def test_answers_failures_and_deaths(engine, tmp_path):
-    assert engine.map(square, range(7)) == [n * n for n in range(7)]
-    answers = engine.map(stumble, range(6))
-    assert [answers[n] for n in (0, 1, 4, 5)] == [0, 1, 4, 5]
-    assert isinstance(answers[2], ValueError)
-    assert isinstance(answers[3], WorkerDied)
-    assert "the worker process died, 2 times" in str(answers[3])
-    assert engine.map(die_once, [(n, str(tmp_path)) for n in range(4)]) == [0, 1, 2, 3]
-    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
-        "begun-0": "x",
-        "begun-1": "xx",
-        "begun-2": "x",
-        "begun-3": "x",
-    }
+    check_answers(engine, tmp_path, "the worker process died, 2 times")
 
 
 def test_nobody_writes_once_cancelling_has_ended(engine, tmp_path):
@@ -67,48 +59,93 @@ def test_ray_gives_the_features_of_one_process(films, tmp_path, engine):
     # And one worker is killed on the way.
     backbone = Logged(tmp_path / "there", die=tmp_path / "died")
     many, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine)
-    assert failures == []
-    assert [(f.name, f.path, f.duration) for f in one] == [
-        (f.name, f.path, f.duration) for f in many
-    ]
+    assert (failures, (tmp_path / "died").exists()) == ([], True)
+    for f, g in zip(one, many, strict=True):
+        assert (f.name, f.path, f.duration) == (g.name, g.path, g.duration)
     assert stored(tmp_path / "one") == stored(tmp_path / "many")
-    assert (tmp_path / "died").exists()
     assert seen(tmp_path / "there") == sum(len(f.rows) for f in one)
     assert os.getpid() not in pids(tmp_path / "there")
 
 
 def test_a_video_that_crashes_its_worker_is_named(films, tmp_path, engine):
-    from features_films import make_film
-
     dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
-    features, failures = extract(
-        [films / "v0.mp4", dark], Crash(tmp_path / "log"), fps=5, cache=tmp_path, engine=engine
-    )
+    crash, videos = Crash(tmp_path / "log"), [films / "v0.mp4", dark]
+    features, failures = extract(videos, crash, fps=5, cache=tmp_path, engine=engine)
     assert [f.name for f in features] == ["v0"]
     assert f"{dark}: the worker process died by SIGSEGV, 2 times" in str(failures[0])
 
 
-def test_learning_on_ray_gives_the_same_procedure(films, tmp_path, engine):
-    assert engine.workers == 2  # it is running, so that what follows joins it
-    quick: dict[str, Any] = {"steps": 3, "restarts": 2, "device": "cpu"}
-    here = sc.learn(films, cache=tmp_path / "here", **quick)
-    there = sc.learn(films, cache=tmp_path / "there", engine="ray", **quick)
-    assert here == there
-    assert here.config == there.config
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / "films").symlink_to(films)
-    words = ["learn", "--tasks", str(tmp_path / "root"), "--cache", str(tmp_path / "there")]
-    words += ["--device", "cpu"]
-    words += ["--quiet", "-k", "3", "--set", "restarts=2", "--workers", "2"]
-    assert main([*words, "-o", str(tmp_path / "local")]) == 0
-    assert main([*words, "-o", str(tmp_path / "ray"), "--engine", "ray"]) == 0
-    assert sc.load(tmp_path / "local" / "films.proc") == sc.load(tmp_path / "ray" / "films.proc")
-    one, many = tmp_path / "one", tmp_path / "many"
-    for folder, more in ((one, []), (many, ["--engine", "ray"])):
-        assert (
-            main(["features", str(films), "-o", str(folder), "--device", "cpu", "--quiet", *more])
-            == 0
-        )
-    assert {f.name: f.read_bytes() for f in one.iterdir()} == {
-        f.name: f.read_bytes() for f in many.iterdir()
-    }
+@pytest.fixture
+def cluster(monkeypatch):
+    """Two nodes on this machine, with one worker each."""
+    import_ray()
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    yield cluster
+    cluster.shutdown()
+
+
+def test_a_lost_node(cluster, films, tmp_path):
+    node, lost = cluster.add_node(num_cpus=1), list[float]()
+    cluster.wait_for_nodes()
+    engine = Ray(address=cluster.address)
+
+    def lose(event):
+        if event.done >= 10 and not lost:
+            lost.append(event.done)
+            cluster.remove_node(node, allow_graceful=False)
+
+    try:
+        assert engine.workers == 2
+        how = {"cache": tmp_path / "many", "engine": engine, "progress": lose}
+        features, failures = extract(films, Logged(tmp_path / "log", wait=0.2), fps=5, **how)
+    finally:
+        engine.close()
+    assert (failures, len(lost)) == ([], 1)
+    extract(films, Logged(tmp_path / "other"), fps=5, cache=tmp_path / "one")
+    assert stored(tmp_path / "one") == stored(tmp_path / "many")
+    counts = [len(f.rows) for f in features]
+    # Only the video that the lost node was at is computed again.
+    assert sum(counts) <= seen(tmp_path / "log") <= sum(counts) + max(counts)
+
+
+def test_killing_the_driver(films, tmp_path):
+    kill_and_run_again(films, tmp_path, "ray")
+
+
+def test_a_full_disk(films, tmp_path):
+    fill_the_disk(films, tmp_path, "ray")
+
+
+def test_no_cluster_at_the_address():
+    with raises(OptionError, "ray start --head"):
+        Ray(address="auto")
+
+
+ALONE = """
+import json, os, psutil
+from stepcut.parallel.ray import Ray
+engine = Ray(workers=1)
+assert engine.map(abs, [-3]) == [3]
+me = psutil.Process()
+all_of_it = [c for p in [me, *me.children(recursive=True)] for c in p.net_connections("tcp")]
+listening = {c.laddr.ip for c in all_of_it if c.status == "LISTEN"}
+folder = engine._files
+engine.close()
+print(json.dumps([sorted(listening), os.environ["RAY_AUTH_MODE"], len(os.environ["RAY_AUTH_TOKEN"]), folder]))
+"""
+
+
+def test_nobody_else_can_reach_it_and_nothing_stays():
+    pytest.importorskip("psutil")
+    run = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
+    listening, mode, token, folder = json.loads(run.stdout.splitlines()[-1])
+    assert listening
+    assert all(address.endswith("127.0.0.1") or address == "::1" for address in listening)
+    assert (mode, token) == ("token", 64)
+    assert folder.startswith(tempfile.gettempdir())
+    assert not Path(folder).exists()

@@ -91,13 +91,10 @@ def both(address, root, tmp_path, monkeypatch, capsys):
         cluster = ["--engine", "ray", "--address", address, "--workers", "2"]
         for name, more in (("made-here", []), ("made-there", cluster)):
             Path(name).mkdir(exist_ok=True)
-            assert main([word.replace("OUT", name) for word in words] + more) == code, (
-                capsys.readouterr().err
-            )
-            shown = capsys.readouterr()
-            said.append(
-                [alike(text.replace(f"{tmp_path}/", "").replace(name, "OUT")) for text in shown]
-            )
+            ended = main([word.replace("OUT", name) for word in words] + more)
+            shown = [text.replace(f"{tmp_path}/", "") for text in capsys.readouterr()]
+            assert ended == code, shown
+            said.append([alike(text.replace(name, "OUT")) for text in shown])
         assert said[0] == said[1]
         return Path("made-here"), Path("made-there")
 
@@ -119,38 +116,23 @@ def contents(folder):
 
 
 def test_features(both):
-    here, there = both(
-        "features",
-        "in/films",
-        "in/bad.mp4",
-        "-o",
-        "OUT",
-        "--cache",
-        "OUT/cache",
-        "--device",
-        "cpu",
-        "--quiet",
-        code=2,
-    )
+    words = "features in/films in/bad.mp4 -o OUT --cache OUT/cache --device cpu --quiet"
+    here, there = both(*words.split(), code=2)
     for folder in (Path(), Path("cache", "features")):
-        made = {file.name: file.read_bytes() for file in (here / folder).glob("*.safetensors")}
-        assert made == {
-            file.name: file.read_bytes() for file in (there / folder).glob("*.safetensors")
-        }
+        made, other = (
+            {file.name: file.read_bytes() for file in (root / folder).glob("*.safetensors")}
+            for root in (here, there)
+        )
+        assert made == other
         assert len(made) == 4
 
 
 def test_learn(both):
-    here, there = both(
-        "learn", "in/films", "--cache", "OUT/cache", "-o", "OUT/a.proc", "--device", "cpu", *QUICK
-    )
+    words = "learn in/films --cache OUT/cache -o OUT/a.proc --device cpu"
+    here, there = both(*words.split(), *QUICK)
     assert sc.load(here / "a.proc") == sc.load(there / "a.proc")
-
-
-def test_learn_many_tasks_of_which_two_fail(both):
-    here, there = both(
-        "learn", "--tasks", "in/tasks", "--cache", "OUT/cache", "-o", "OUT/procs", *QUICK, code=2
-    )
+    words = "learn --tasks in/tasks --cache OUT/cache -o OUT/procs"  # of which two fail
+    here, there = both(*words.split(), *QUICK, code=2)
     made = sorted(path.name for path in (there / "procs").iterdir())
     assert made == ["soup.proc", "tea.proc"]
     for name in made:
@@ -179,16 +161,8 @@ def test_segment(both):
     here, there = both("segment", "in/tea.proc", *videos, "-o", "OUT/{name}.csv", "--quiet")
     assert contents(here) == contents(there)
     assert len(contents(here)) == 3
-    here, there = both(
-        "segment",
-        "in/tea.proc",
-        *videos,
-        "in/bad.mp4",
-        "-o",
-        "OUT/again-{name}.csv",
-        "--quiet",
-        code=2,
-    )
+    again = ["in/bad.mp4", "-o", "OUT/again-{name}.csv", "--quiet"]
+    here, there = both("segment", "in/tea.proc", *videos, *again, code=2)
     assert len(contents(there)) == 6  # the bad one stops nobody
 
 
