@@ -1,4 +1,4 @@
-"""The networks: both runtimes against plain torch with batch norm unfolded; files of weights, of which nothing is obeyed."""
+"""The networks: both runtimes against plain torch with batch norm unfolded; files of weights, none of which is obeyed."""
 
 import hashlib
 import io
