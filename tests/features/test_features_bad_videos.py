@@ -455,3 +455,13 @@ def test_playlists_beside_videos_are_left_out_and_the_others_used(tmp_path):
     bad = {name for name in names if not name.endswith(".m3u8")}  # which is no suffix of a video
     assert {Path(failure.path).name for failure in failures} == bad
     assert all(isinstance(failure.error, VideoError) for failure in failures)
+
+
+def test_a_picture_that_claims_gigabytes_is_not_decoded(tmp_path):
+    film = make_film(tmp_path / "film.avi", frames=4, codec="mjpeg", strict="unofficial")
+    data, at = bytearray(film.read_bytes()), -1
+    while (at := data.find(b"\xff\xc0", at + 1)) >= 0:  # height and width
+        data[at + 5 : at + 9] = 2 * (16_200).to_bytes(2, "big")
+    film.write_bytes(data)
+    with raises(VideoError, "no frame can be decoded (codec mjpeg)"):
+        list(sample_frames(film, 2))
