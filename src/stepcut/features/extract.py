@@ -108,7 +108,6 @@ def _extract(
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
     names, paths = inputs.names, inputs.files
-    pool = engine or _workers(network, [folder, *paths])
     # A worker of a cluster may have another working folder.
     places = [path if engine is None else path.absolute() for path in paths]
     see = partial(
@@ -119,6 +118,7 @@ def _extract(
         answers = dict(enumerate(attempt(partial(see, quickly=True), video) for video in videos))
         unknown = [number for number, answer in answers.items() if answer is None]
         stage.advance(len(videos) - len(unknown))
+        pool = engine or (_workers(network, [folder, *paths]) if unknown else Here())
         looked = pool.map(
             partial(ask, see) if engine else see,
             [videos[number] for number in unknown],
