@@ -14,8 +14,7 @@ import numpy as np
 
 from stepcut.errors import ExtraNeeded, FeatureError, OptionError, placed, unknown, wrong
 from stepcut.features.backbones.backbone import Backbone, Network, Place
-from stepcut.features.backbones.hubs import HUBS, load_hub
-from stepcut.features.backbones.model_files import SETTINGS, load_file
+from stepcut.features.backbones.foreign import HUBS, SETTINGS, load_file, load_hub
 from stepcut.features.backbones.networks import load_lite0, load_resnet50
 from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.parallel.engine import Engine, import_folders

@@ -15,8 +15,15 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
 from stepcut.errors import VideoError
-from stepcut.features.video.container import open_video, turn_of
-from stepcut.features.video.damage import JUMP, check_length, look_at_end, packets_of, stated_rate
+from stepcut.features.video.container import (
+    JUMP,
+    check_length,
+    look_at_end,
+    open_video,
+    packets_of,
+    stated_rate,
+    turn_of,
+)
 from stepcut.parallel.worker import alive
 from stepcut.rate import Rate, as_rate
 
