@@ -146,10 +146,10 @@ def _of_datavyu(rows: Sequence[Row], path: Path) -> Sequence[Row]:
     names = [simplify(cell) for cell in rows[0].cells]
     if not {"ordinal", "onset", "offset"} <= set(names):
         return rows
-    times = {names.index("onset"), names.index("offset")}
+    timed = {names.index("onset"), names.index("offset")}
 
     def in_seconds(place: int, cell: str) -> str:
-        time = seconds(cell) if place in times else None
+        time = seconds(cell) if place in timed else None
         return cell if time is None else plain(time / 1000)
 
     return [Row(row.line, [in_seconds(*each) for each in enumerate(row.cells)]) for row in rows]
