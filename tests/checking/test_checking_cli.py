@@ -59,6 +59,29 @@ def test_check_exits_with_4_where_too_little_would_be_found(tmp_path, capsys):
     assert "--min-detection=5" in capsys.readouterr().err
 
 
+def test_a_broken_rule_is_an_alarm_and_a_wrong_one_an_error(tmp_path, capsys):
+    rules, words = (
+        tmp_path / "mine.toml",
+        ["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])],
+    )
+    rules.write_text('rules = ["serve is last", "open jar before serve", "serve at least 9 s"]')
+    assert main([*words, "--rules", str(rules)]) == 0
+    rules.write_text('rules = ["cut bread before spread jam", "serve once"]')
+    capsys.readouterr()
+    assert main([*words, "--rules", str(rules)]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("new: 1 rule.\n")
+    assert "rule: cut bread before spread jam; spread jam was done at 00:00:" in text
+    assert main([*words, "--rules", str(rules), "--json"]) == 1
+    record = json.loads(capsys.readouterr().out)
+    assert (record["verdict"], record["rule"][0]["name"]) == ("deviations", "cut bread")
+    rules.write_text('rules = ["cut bred once"]')
+    assert main([*words, "--rules", str(rules)]) == 2
+    assert "did you mean 'cut bread'?" in capsys.readouterr().err
+    assert main([*words, "--rules", "none.toml"]) == 2
+    assert "none.toml: this file of rules does not exist" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words", [["check"], ["check", "--json"], ["segment"], ["segment", "--workers", "1"]]
 )

@@ -23,7 +23,7 @@ STEPS = ["cut bread", "add jam", "eat", "cut before eat", 'the "big" one']
 SENTENCES = [
     ("cut bread before add jam", Rule("before", "cut bread", "add jam")),
     ("'cut bread' before \"add jam\"", Rule("before", "cut bread", "add jam")),
-    ("cut before eat before eat", Rule("before", "cut before eat", "eat")),
+    ('"cut before eat" before eat', Rule("before", "cut before eat", "eat")),
     ("Add  Jam is first", Rule("first", "add jam")),
     ("eat is last", Rule("last", "eat")),
     ("eat once", Rule("once", "eat")),

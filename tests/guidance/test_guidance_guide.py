@@ -13,6 +13,7 @@ from kitchen_kit import STEPS, Echo, film, shares
 
 import stepcut as sc
 from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.rules import parse_rules
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
 from stepcut.cli.guide import Screen
@@ -52,6 +53,27 @@ def test_a_step_is_done_after_a_quarter_and_firm_after_half_of_its_usual_time(ti
     alarm = next(number for number, state in enumerate(states) if state.alerts)
     assert abs(done - runner.usual[3] / 4) <= 1.5
     assert abs(alarm - runner.usual[3] / 2) <= 1.5
+
+
+def test_a_broken_rule_is_reported_once_and_as_soon_as_nothing_can_mend_it(tiny_task):
+    rules = ["serve before cut bread", "spread jam is first", "serve is last",
+             "open jar at most 12 s", "serve at least 99 s", "serve once"]  # fmt: skip
+    runner = guide(tiny_task)
+    made = parse_rules(rules, STEPS)
+    runner.expectations = replace(runner.expectations, rules=made)
+    states = walk(runner, shares(np.repeat([0, 1, 2, 3], 20)))
+    found = [
+        (state.time, alert.reason.partition(";")[0].removeprefix("rule: "))
+        for state in [*states, runner.end()]
+        for alert in state.alerts
+        if alert.kind == "rule"
+    ]
+    assert [text for _, text in found] == [rules[1], rules[3], rules[0], rules[4]]
+    assert [time < 20 for time, _ in found] == [True, True, False, False]
+    assert 40 < found[2][0] < 60
+    assert found[3][0] == states[-1].time
+    runner.reset()
+    assert runner.parts == []
 
 
 @pytest.mark.parametrize("rounds", [2, 8])

@@ -132,6 +132,29 @@ def test_severity_takes_the_names_that_a_person_gave_and_outlives_them(place):
     assert sc.load(place).expectations.severity == said
 
 
+def test_rules_are_read_with_former_names_kept_elsewhere_and_refused(place, videos, tmp_path):
+    (place / "rules.toml").write_text('rules = ["step 2 is last", "step 1 at most 1 s"]')
+    Edits(place).do({"do": "rename", "step": 1, "name": "turn it off"})
+    loaded = sc.load(place)
+    assert [str(rule) for rule in loaded.expectations.rules] == [
+        "turn it off is last", "step 1 at most 1 s",
+    ]  # fmt: skip
+    broken = [one for one in loaded.check(videos[0]).findings if one.kind == "rule"]
+    assert any(one.reason.startswith("rule: step 1 at most 1 s; it took ") for one in broken)
+    assert loaded.check(videos[0], rules=[]).to_json()["rule"] == []
+    loaded.rename({"step 1": "begin"}).save(tmp_path / "b.proc")
+    assert "begin at most 1 s" in (tmp_path / "b.proc" / "rules.toml").read_text()
+    edits = Edits(tmp_path / "b.proc")
+    assert str(edits.set_rule("begin  is first")) == "begin is first"
+    edits.set_rule("begin at most 1 s", holds=False)
+    assert list(map(str, edits.rules)) == ["turn it off is last", "begin is first"]
+    with pytest.raises(OptionError, match="contradict"):
+        edits.set_rule("turn it off is first")
+    (place / "rules.toml").write_text('rules = ["step 9 once"]')
+    with pytest.raises(ProcedureError, match="rules.toml: rule 'step 9 once': step='step 9'"):
+        sc.load(place)
+
+
 def test_severity_is_undone_and_redone_as_other_corrections_are(place):
     (place / "severity.json").write_text('{"critical": [1], "free": ["step 2"]}')
     edits = Edits(place)

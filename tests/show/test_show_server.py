@@ -322,6 +322,22 @@ def test_severity_from_a_window_that_is_behind_is_refused(page, place):
     assert not (place / "severity.json").exists()
 
 
+def test_rules_are_proposed_added_refused_and_removed(many):
+    with Page(many) as page:
+        offered = page.get("api/rules").json()["offered"]
+        assert offered[0]["question"].endswith(": make it a rule?")
+        rule = offered[0]["rule"]
+        after = page.post("api/rules", {"rule": rule}).json()
+        assert after["now"] == [rule]
+        assert rule not in [one["rule"] for one in after["offered"]]
+        assert list(map(str, sc.load(many).expectations.rules)) == [rule]
+        wrong = page.post("api/rules", {"rule": "nothing is last"})
+        assert (wrong.status, "'nothing' is unknown" in wrong.text) == (422, True)
+        assert page.post("api/rules", {"rule": rule, "holds": False}).json()["now"] == []
+        (many / "rules.toml").write_text("rules = 3")
+        assert "write one list" in page.get("api/rules").json()["problem"]
+
+
 def test_unusual_videos_are_shown_and_can_be_excluded(many):
     odd = sc.load(many).expectations.most_unusual
     with Page(many) as page:

@@ -103,7 +103,7 @@ def judged(report: dict[str, Any], accepted: Collection[Accepted]) -> dict[str, 
         fine = [is_accepted(accepted, kind, one.get("step"), video) for one in findings]
         kept[kind] = [one for one, is_fine in zip(findings, fine, strict=True) if not is_fine]
         moved += [one for one, is_fine in zip(findings, fine, strict=True) if is_fine]
-    left = any(kept[kind] for kind in KINDS)
+    left = any(kept[kind] for kind in KINDS if kind != "input")
     if moved and not left and not report.get("other_task"):
         summary = f"{video}: no deviation except accepted ones. {report.get('power', '')}"
         fine = report.get("conclusive", True)

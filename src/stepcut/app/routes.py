@@ -142,6 +142,12 @@ def change(verb: str, viewer: Viewer, values: Values) -> Values | Response:
     return {"words": words, "state": viewer.state()}
 
 
+def set_rule(viewer: Viewer, values: Values) -> Values:
+    """Add a rule, or remove it."""
+    viewer.edits.set_rule(text_of(values, "rule", ""), bool(values.get("holds", True)))
+    return viewer.rules()
+
+
 def check_revision(viewer: Viewer, values: Values) -> None:
     """Refuse requests to an outdated state."""
     if values.get("revision") != viewer.edits.revision:
@@ -373,6 +379,8 @@ def procedure_routes(watching: Watching) -> list[Route]:
             post(f"/api/{verb}", partial(change, verb))
             for verb in ("edit", "undo", "redo", "severity")
         ),
+        call("/api/rules", lambda viewer, _: viewer.rules()),
+        post("/api/rules", set_rule),
         post("/api/teach", teach),
         # The suggestion depends on the annotations.
         post(

@@ -229,6 +229,15 @@ class Viewer:
             ],
         }
 
+    def rules(self) -> dict[str, Any]:
+        """The rules and those to offer, or why they cannot be read."""
+        try:
+            now, offered = self.edits.rules, self.edits.proposed_rules()
+        except StepcutError as error:
+            return {"now": [], "offered": [], "problem": str(error)}
+        proposals = [{"rule": str(rule), "question": words} for rule, words in offered.items()]
+        return {"now": list(map(str, now)), "offered": proposals, "problem": ""}
+
     def _learned_videos(self, outline: Procedure) -> list[dict[str, Any]]:
         then, now = outline.learned, outline.document
         document, changed = now, self.changed()

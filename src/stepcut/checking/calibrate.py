@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.evidence import Comparison
-from stepcut.checking.expectations import KINDS_OF_FAULTS, Expectations
+from stepcut.checking.evidence import KINDS_OF_FAULTS, Comparison
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, evidence_of, observe, some_of
 from stepcut.checking.presence import UNSEEN, learn_presence
 from stepcut.checking.score import MEASURES, Altered

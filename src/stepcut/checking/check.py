@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from scipy.special import ndtr
 
-from stepcut.checking.evidence import Comparison, Sign
-from stepcut.checking.expectations import KINDS_OF_FAULTS, Expectations
+from stepcut.checking.evidence import KINDS_OF_FAULTS, Comparison, Sign
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.presence import SEEN, word_for
 from stepcut.checking.report import Finding, Report, StepSeen
+from stepcut.checking.rules import broken_rules
 from stepcut.checking.severity import MIN_DETECTION, check_share
 from stepcut.errors import choose
 from stepcut.order.graph import ProcedureGraph
@@ -32,6 +33,8 @@ def check_labels(
     alarm_at: float | None = None,
     min_detection: float | None = None,
     must_find: str = "step",
+    blind: Sequence[Finding] = (),
+    unchecked: str = "",
 ) -> Report:
     """Compare the segmentation of one video with the expectations.
 
@@ -43,6 +46,8 @@ def check_labels(
     alarm_at       raise an alarm for each step that is missing with at least this probability
     min_detection  least detection rate for the verdict `fine`; below, it is `inconclusive`
     must_find      the fault that this rate is for: step, half, exchange, slow or frozen
+    blind          where the camera did not see the task
+    unchecked      what is not known of the camera
     """
     check_share("alarm_at", alarm_at)
     check_share("min_detection", min_detection, least=0.0)
@@ -65,7 +70,11 @@ def check_labels(
     return Report(
         video=video,
         seconds=length,
-        findings=[_finding(sign, shown, expectations, names, length) for sign in loud],
+        findings=[
+            *broken_rules(expectations.rules, shown.occurrences, names, length),
+            *(_finding(sign, shown, expectations, names, length) for sign in loud),
+            *blind,
+        ],
         score=score,
         steps=steps,
         task_distance=distance,
@@ -78,6 +87,7 @@ def check_labels(
         must_find=must_find,
         min_detection=least,
         aside=expectations.aside,
+        unchecked=unchecked,
         remedy=expectations.remedy(least, names, must_find),
     )
 

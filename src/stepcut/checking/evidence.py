@@ -18,8 +18,16 @@ from stepcut.checking.warping import UNALIGNED, Alignment, align_slices
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import Occurrence
 
-KINDS = ("missed", "misordered", "extra", "unusual", "unknown")
-"""The kinds of deviations in a report."""
+KINDS = ("missed", "misordered", "extra", "unusual", "unknown", "rule", "input")
+"""The kinds of findings in a report; of an input, the video cannot be judged."""
+KINDS_OF_FAULTS = {
+    "step": "missing step",
+    "half": "missing half",
+    "exchange": "exchanged steps",
+    "slow": "half speed",
+    "frozen": "frozen picture",
+}
+"""What is done to copies of reference videos to measure detection rates, by its short name."""
 LEAST = 1e-6
 """Lower bound of all probabilities."""
 

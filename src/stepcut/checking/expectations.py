@@ -10,7 +10,10 @@ import msgspec
 import numpy as np
 from scipy.special import ndtri
 
+from stepcut.checking.evidence import KINDS_OF_FAULTS
+from stepcut.checking.inputs import Inputs
 from stepcut.checking.presence import Presence
+from stepcut.checking.rules import Rule
 from stepcut.checking.score import (
     MEASURES,
     Altered,
@@ -31,14 +34,6 @@ from stepcut.order.orders import counted, name_of
 
 SOME = 8
 """Names of one group that a sentence lists."""
-KINDS_OF_FAULTS = {
-    "step": "missing step",
-    "half": "missing half",
-    "exchange": "exchanged steps",
-    "slow": "half speed",
-    "frozen": "frozen picture",
-}
-"""What is done to copies of reference videos to measure detection rates, by its short name."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,10 @@ class Expectations:
     """Names of the reference videos, in the order of `amounts`."""
     groups: tuple[tuple[str, ...], ...] = ()
     """Names of the videos of each of two tasks, if there seem to be two."""
+    inputs: Inputs | None = None
+    """What the camera usually sees."""
     severity: Severity = field(default_factory=Severity)
+    rules: tuple[Rule, ...] = ()
     mistakes: frozenset[str] = frozenset()
     """Videos that a person excluded from the reference set."""
     kept: frozenset[str] = frozenset()
@@ -303,7 +301,7 @@ class Expectations:
     # ------------------------------------------------------------------ the file
 
     def to_json(self) -> Any:
-        """Return a JSON-able object; severity and marks are saved elsewhere."""
+        """Return a JSON-able object; severity, rules and marks are saved elsewhere."""
         values = {name: getattr(self, name) for name in SAVED}
         saved = msgspec.to_builtins(values, enc_hook=_encode, str_keys=True)
         return {"graph": self.graph.to_json(), **saved}
@@ -315,7 +313,8 @@ class Expectations:
             if "usual" not in record:
                 record = _converted(record)
             graph = ProcedureGraph.from_json(record["graph"])
-            saved = msgspec.convert(dict(record), _Saved, dec_hook=_decode, str_keys=True)
+            record = {"inputs": None, **record}  # early versions of 0.4.0 had none
+            saved = msgspec.convert(record, _Saved, dec_hook=_decode, str_keys=True)
             made = cls(graph=graph, **{name: getattr(saved, name) for name in SAVED})
             made._check()
             return made
@@ -362,7 +361,7 @@ class Expectations:
 SAVED = tuple(
     one.name
     for one in fields(Expectations)
-    if one.name not in ("graph", "severity", "mistakes", "kept")
+    if one.name not in ("graph", "severity", "rules", "mistakes", "kept")
 )
 _hints = get_type_hints(Expectations, include_extras=True)
 _Saved = msgspec.defstruct("_Saved", [(name, _hints[name]) for name in SAVED])

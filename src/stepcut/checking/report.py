@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 
-from stepcut.checking.evidence import KINDS
-from stepcut.checking.expectations import KINDS_OF_FAULTS
+from stepcut.checking.evidence import KINDS, KINDS_OF_FAULTS
 from stepcut.checking.presence import word_for
 from stepcut.checking.severity import MIN_DETECTION, NEVER
 from stepcut.order.orders import counted
@@ -28,7 +27,7 @@ class Finding:
     """
 
     kind: str
-    """missed, misordered, extra, unusual or unknown."""
+    """missed, misordered, extra, unusual, unknown, rule or input."""
     start: float
     end: float
     step: int | None
@@ -139,6 +138,8 @@ class Report:
     """What would make the check conclusive."""
     aside: str = ""
     """Which reference videos set no limits, and how to change that."""
+    unchecked: str = ""
+    """What is not known of the camera."""
 
     @property
     def ok(self) -> bool:
@@ -148,7 +149,7 @@ class Report:
     @property
     def deviates(self) -> bool:
         """Whether a deviation was found."""
-        return self.score > 1 or self.other_task or bool(self.alarms)
+        return self.score > 1 or self.other_task or bool(self.alarms) or bool(self._of("rule"))
 
     @property
     def inconclusive(self) -> bool:
@@ -167,7 +168,7 @@ class Report:
             return "another task"
         if self.deviates:
             return "deviations"
-        return "inconclusive" if self._blind or self._lacking else "fine"
+        return "inconclusive" if self._blind or self._lacking or self._of("input") else "fine"
 
     @property
     def exit_code(self) -> int:
@@ -232,6 +233,8 @@ class Report:
     def outcome(self) -> str:
         """What to say of a video without deviations."""
         unseen = f"; not seen: {', '.join(self.unseen)}" if self.unseen else ""
+        if blind := self._of("input"):
+            return f"inconclusive, {blind[0].reason} from {clock(blind[0].start)}{unseen}"
         if lacking := self._lacking:
             return f"inconclusive, {', '.join(lacking)} not seen, which every reference video shows"
         if self._blind:
@@ -257,13 +260,14 @@ class Report:
     @property
     def note(self) -> str:
         """Warnings: too few videos for the requested false-alarm rate, videos that are set aside."""
-        if round(self.promised, 2) <= self.false_alarms:
-            return self.aside
-        return (
-            f"With {counted(self.learned)} the rate of false alarms cannot be set below "
-            f"{self.promised:.0%} ({self.false_alarms:.0%} was requested); learn from more videos."
-            f"{' ' * bool(self.aside)}{self.aside}"
-        )
+        few = ""
+        if round(self.promised, 2) > self.false_alarms:
+            few = (
+                f"With {counted(self.learned)} the rate of false alarms cannot be set below "
+                f"{self.promised:.0%} ({self.false_alarms:.0%} was requested); learn from more "
+                "videos."
+            )
+        return " ".join(text for text in (few, self.aside, self.unchecked) if text)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values, as `stepcut check --json` prints it."""
@@ -281,7 +285,7 @@ class Report:
             "note": self.note,
             "detection": {kind: round(share, 4) for kind, share in self.detection.items()},
             "min_detection": self.min_detection,
-            "conclusive": not (self._blind or self._lacking),
+            "conclusive": not (self._blind or self._lacking or self._of("input")),
             "remedy": self.remedy if self._blind else "",
             "power": self.power,
             "steps": [step.to_json() for step in self.steps],
@@ -354,7 +358,8 @@ def without_accepted(report: Report, accepted: Collection[Accepted]) -> Report:
     if len(left) == len(report.findings):
         return report
     alarms = tuple(name for name in report.alarms if any(each.name == name for each in left))
-    score = report.score if left else min(report.score, 1.0)
+    deviates = any(finding.kind not in ("rule", "input") for finding in left)
+    score = report.score if deviates else min(report.score, 1.0)
     invariant = tuple(
         step.name
         for step in report.steps

@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -28,9 +28,12 @@ FORMS = (
     "A before B; A is first; A is last; A once; A never; A never twice; A at least 10 s; "
     "A at most 40 s; A at least 10 s, at most 40 s"
 )
-SECONDS = r"(\d+(?:\.\d+)?) ?s"
-ENDING = re.compile(r"(.+) (is first|is last|once|never twice|never)")
-LASTS = re.compile(rf"(.+?) (?:at least {SECONDS})?(?:, )?(?:at most {SECONDS})?")
+NAME, SECONDS = r"""("[^"]+"|'[^']+'|.+?)""", r"(\d+(?:\.\d+)?) ?s"
+FORM = re.compile(
+    rf"{NAME} (?:before {NAME}|is (first|last)|(once|never twice|never)|"
+    rf"(?:at least {SECONDS})?(?:, )?(?:at most {SECONDS})?)"
+)
+WORDS = re.compile(r"""\b(before|is|once|never|at)\b|["']""")
 NONE: Mapping[str, int] = MappingProxyType({})
 ENOUGH = 5
 """Rules are proposed from at least this many videos."""
@@ -54,13 +57,20 @@ class Rule(msgspec.Struct, frozen=True):
     most: float | None = None
 
     def __str__(self) -> str:
+        step = _quoted(self.step)
         if self.kind == "before":
-            return f"{self.step} before {self.other}"
+            return f"{step} before {_quoted(self.other)}"
         if self.kind in ("first", "last"):
-            return f"{self.step} is {self.kind}"
+            return f"{step} is {self.kind}"
         limits = {"at least": self.least, "at most": self.most}
         words = [f"{word} {limit:g} s" for word, limit in limits.items() if limit is not None]
-        return f"{self.step} {', '.join(words) or self.kind}"
+        return f"{step} {', '.join(words) or self.kind}"
+
+    def renamed(self, steps: Sequence[str], former: Mapping[str, int] = NONE) -> "Rule | None":
+        """Return the rule with the current names of its steps, None if one does not exist."""
+        step, other = (_find(name, steps, former) for name in (self.step, self.other))
+        missing = step is None or (other is None and self.other)
+        return None if missing else msgspec.structs.replace(self, step=step, other=other or "")
 
 
 # ------------------------------------------------------------------ sentences and the file
@@ -72,24 +82,31 @@ def parse_rule(text: str, steps: Sequence[str], former: Mapping[str, int] = NONE
     >>> parse_rule("'cut' before add jam", ["cut", "add jam"])
     Rule(kind='before', step='cut', other='add jam', least=None, most=None)
     """
-    readings = list(_readings(" ".join(text.split()))) if isinstance(text, str) else []
-    if not readings:
+    match = FORM.fullmatch(" ".join(text.split())) if isinstance(text, str) else None
+    if match is None or not any(match.groups()[1:]):
         raise OptionError(f"rule {text!r} has no known form. Forms: {FORMS}.", value=text)
-    unfound = []
-    for rule in readings:
-        names = [name for name in (rule.step, rule.other) if name]
-        found = [_find(name, steps, former) for name in names]
-        if None not in found:
-            both = zip(("step", "other"), found, strict=False)
-            return msgspec.structs.replace(rule, **dict(both))
-        unfound.append(names[found.index(None)])
-    raise unknown("step", _bare(unfound[0]), steps, f"rule {text!r}", f"Forms: {FORMS}.")
+    step, other, edge, often, *limits = match.groups()
+    kind: Any = "before" if other else edge or often or "lasts"
+    rule = Rule(kind, step, other or "", *(float(one) if one else None for one in limits))
+    if found := rule.renamed(steps, former):
+        return found
+    missing = other if _find(step, steps, former) else step
+    raise unknown("step", _bare(missing), steps, f"rule {text!r}", f"Forms: {FORMS}.")
 
 
-def read_rules(
-    path: Path | Address, steps: Sequence[str], former: Mapping[str, int] = NONE
+def parse_rules(
+    texts: Sequence[str], steps: Sequence[str], former: Mapping[str, int] = NONE
 ) -> tuple[Rule, ...]:
-    """Read the rules in the file at `path`; refuse unknown steps and contradictions."""
+    """Read several sentences; refuse contradictions."""
+    rules = tuple(dict.fromkeys(parse_rule(text, steps, former) for text in texts))
+    check_rules(rules)
+    return rules
+
+
+def read_sentences(path: Path | Address) -> list[str]:
+    """Read the sentences in the file at `path`; none if it does not exist."""
+    if not path.exists():
+        return []
     try:
         record = tomllib.loads(read_bytes(path).decode())
     except (ValueError, OSError) as error:
@@ -101,12 +118,18 @@ def read_rules(
         raise OptionError(
             f'{path}: write one list, such as rules = ["A before B", "B is last"].', path=path
         )
+    return texts
+
+
+def read_rules(
+    path: Path | Address, steps: Sequence[str], former: Mapping[str, int] = NONE
+) -> tuple[Rule, ...]:
+    """Read the rules in the file at `path`; none if it does not exist."""
+    texts = read_sentences(path)
     try:
-        rules = tuple(dict.fromkeys(parse_rule(text, steps, former) for text in texts))
-        check_rules(rules)
+        return parse_rules(texts, steps, former)
     except OptionError as error:
         raise OptionError(f"{path}: {error}", path=path, value=error.value) from error
-    return rules
 
 
 def write_rules(path: Path | Address, rules: Sequence[Rule]) -> None:
@@ -134,18 +157,6 @@ def check_rules(rules: Sequence[Rule]) -> None:
         raise OptionError(f"the rules {sentences} contradict each other. Remove one.", value=clash)
 
 
-def _readings(text: str) -> Iterator[Rule]:
-    """Every way to read a sentence, since names may contain words of the forms."""
-    if match := ENDING.fullmatch(text):
-        kind: Any = match[2].removeprefix("is ")
-        yield Rule(kind, match[1])
-    if (match := LASTS.fullmatch(text)) and (match[2] or match[3]):
-        least, most = (float(limit) if limit else None for limit in match.groups()[1:])
-        yield Rule("lasts", match[1], "", least, most)
-    for place in re.finditer(" before ", text):
-        yield Rule("before", text[: place.start()], text[place.end() :])
-
-
 def _find(name: str, steps: Sequence[str], former: Mapping[str, int]) -> str | None:
     """The current name of a step that is written as `name`."""
     for written in (name, _bare(name)):
@@ -154,6 +165,12 @@ def _find(name: str, steps: Sequence[str], former: Mapping[str, int]) -> str | N
             if found in names:
                 return found if found in steps else steps[former[found]]
     return None
+
+
+def _quoted(name: str) -> str:
+    """A name, in quotes if a sentence could be read in two ways."""
+    quote = "'" if '"' in name else '"'
+    return f"{quote}{name}{quote}" if WORDS.search(name) else name
 
 
 def _bare(name: str) -> str:

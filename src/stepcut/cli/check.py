@@ -3,13 +3,15 @@
 import argparse
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from stepcut.checking.report import EXIT_CODES, Report
+from stepcut.checking.rules import read_sentences
 from stepcut.checking.severity import check_share
 from stepcut.cli import say
 from stepcut.cli.common import ask_procedure
-from stepcut.errors import in_words
+from stepcut.errors import OptionError, in_words
 from stepcut.procedure.loading import read_outline
 
 OPERATIONAL = 5
@@ -19,10 +21,14 @@ WORSE = (0, 4, 1, 3, 2)
 
 
 def chosen_limits(args: argparse.Namespace) -> dict[str, Any]:
-    """Return --alarm-at, --min-detection and --for; refuse a wrong value before reading a video."""
+    """Return --alarm-at, --min-detection, --for and --rules; refuse wrong values at once."""
     check_share("--alarm-at", args.alarm_at)
     check_share("--min-detection", args.min_detection, least=0.0)
     found = {"alarm_at": args.alarm_at, "min_detection": args.min_detection}
+    if args.rules is not None:
+        if not Path(args.rules).is_file():
+            raise OptionError(f"{args.rules}: this file of rules does not exist.", path=args.rules)
+        found["rules"] = read_sentences(Path(args.rules))
     return found | {"must_find": args.for_}
 
 

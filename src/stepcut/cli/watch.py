@@ -139,6 +139,7 @@ def fingerprint(procedure: Procedure, limits: Mapping[str, Any]) -> str:
         procedure.config.get("fingerprint"),
         procedure.expectations.to_json(),
         procedure.expectations.severity.to_json(procedure.model_steps),
+        list(map(str, procedure.expectations.rules)),
         sorted(procedure.expectations.mistakes),
         sorted(procedure.expectations.kept),
         sorted(map(str, procedure.document.fine)),

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from stepcut.checking.check import check_labels, explain
 from stepcut.checking.evidence import Sign, duration, misordered, missed, repeated
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.report import Report
+from stepcut.checking.report import Finding, Report
+from stepcut.checking.rules import broken_rules
 from stepcut.checking.usual import swap_chances
 from stepcut.checks import check_number
 from stepcut.errors import FeatureError
@@ -56,7 +57,7 @@ class Alert:
     """
 
     kind: str
-    """missed, misordered, extra, unusual or unknown, as in a check; or source (the stream)."""
+    """missed, misordered, extra, unusual, unknown or rule, as in a check; or source (the stream)."""
     reason: str
     step: int | None = None
     confidence: float = 1.0
@@ -173,6 +174,8 @@ class Guide:
         self.counts = np.zeros(len(self.steps), dtype=np.int64)
         self.first: dict[int, Occurrence] = {}
         """First firm occurrence of each step."""
+        self.parts: list[Occurrence] = []
+        """Firm occurrences, if there are rules."""
         self.now = self.last = BACKGROUND
         self.reported: set[tuple[str, int | None]] = set()
 
@@ -264,7 +267,9 @@ class Guide:
             if one.name in report.alarms and one.step not in self.done and key not in self.reported:
                 self.reported.add(key)
                 alerts.append(Alert("missed", one.reason, one.step, one.confidence))
-        return self._state(1.0, tuple(alerts))
+        whole = self.pushed == len(self.rows)
+        broken = report.findings if whole else self._broken(ended=True)
+        return self._state(1.0, (*alerts, *self._rule_alerts(broken)))
 
     def correct(self, step: int | str) -> None:
         """Set the current step and continue from there.
@@ -376,7 +381,13 @@ class Guide:
         if step in usual.paces:
             longer = duration(usual.paces[step], float(self.seconds[step]), part, step)
             signs += [longer] if longer.how == "long" else []
-        return [alert for sign in signs for alert in self._alarm(sign)]
+        if self.parts and self.parts[-1].step == step:
+            spent = self.parts[-1].spent + passed
+            self.parts[-1] = self.parts[-1]._replace(end=self.time, spent=spent)
+        elif firm and self.expectations.rules:
+            self.parts.append(part)
+        alerts = [alert for sign in signs for alert in self._alarm(sign)]
+        return [*alerts, *self._rule_alerts(self._broken())]
 
     def _count_done(self, step: int) -> None:
         if self.done[-1:] != [step]:
@@ -402,6 +413,20 @@ class Guide:
             chance = max(sign.chance, chances.get((other, step), 1.0))
             signs.append(sign._replace(chance=chance, others=(step,)))
         return signs
+
+    def _broken(self, ended: bool = False) -> list[Finding]:
+        rules = self.expectations.rules
+        return broken_rules(rules, self.parts, self.steps, self.time, ended)
+
+    def _rule_alerts(self, findings: Sequence[Finding]) -> list[Alert]:
+        """Report each broken rule once."""
+        alerts = []
+        for one in findings:
+            key = (one.reason.partition(";")[0], one.step)
+            if one.kind == "rule" and key not in self.reported:
+                self.reported.add(key)
+                alerts.append(Alert("rule", one.reason, one.step, one.confidence))
+        return alerts
 
     def _alarm(self, sign: Sign) -> list[Alert]:
         """Raise an alarm once if it is rare in normal videos; a critical step that is due always."""

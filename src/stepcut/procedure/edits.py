@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from stepcut.checking.rules import FILE, Rule, parse_rule, propose_rules, read_rules, write_rules
 from stepcut.checking.severity import KINDS, Severity
 from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import AnyPath
@@ -190,6 +191,32 @@ class Edits:
         """The severity of learned steps by number: critical, optional or free in order."""
         severity = apply_severity(self._base_severity(), self.corrections)
         return {step: kind for kind in KINDS for step in getattr(severity, kind)}
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules in rules.toml."""
+        outline = self.outline
+        return read_rules(self.folder / FILE, outline.model_steps, outline.former_names)
+
+    def set_rule(self, sentence: str, holds: bool = True) -> Rule:
+        """Add a rule to rules.toml, or remove it; return the rule."""
+        with self._one_at_a_time, writing(self.folder):
+            self.refresh()
+            rule = parse_rule(sentence, self.outline.model_steps, self.outline.former_names)
+            others = [one for one in self.rules if one != rule]
+            write_rules(self.folder / FILE, [*others, rule] if holds else others)
+            return rule
+
+    def proposed_rules(self) -> dict[Rule, str]:
+        """Rules that all normal videos keep, and the question to ask."""
+        outline = self.outline
+        normal = [
+            labels
+            for name, labels in outline.labels.items()
+            if name not in outline.document.mistakes
+        ]
+        found = propose_rules(normal, float(outline.rate), outline.steps, self.rules)
+        return {rule: why for rule, why in found.items() if rule.renamed(outline.model_steps)}
 
     def _base_severity(self) -> Severity:
         """The content of severity.json, without corrections."""

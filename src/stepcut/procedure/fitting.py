@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from stepcut.annotations import Annotation, Annotations, gaps
 from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.inputs import learn_inputs
 from stepcut.errors import OptionError
 from stepcut.features.features import Features
 from stepcut.files.addresses import whole_path
@@ -100,6 +102,8 @@ def fit(
             embeddings=[embedded[place] for place in normal],
             videos=[features[place].name for place in normal],
         )
+        inputs = learn_inputs([features[place] for place in normal])
+        expectations = replace(expectations, inputs=inputs)
         stage.advance(len(features))
     if annotations is not None:
         steps = carry_names(names or [], annotations.steps, before or {}, labels)

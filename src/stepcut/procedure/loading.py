@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from stepcut.checking.check import check_labels
+from stepcut.checking.rules import FILE, read_rules
 from stepcut.errors import NotLearned, OptionError, ProcedureError
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.methods.method import Method
@@ -44,10 +45,14 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     """
     procedure = Procedure(**read(path, method, trust))
     try:
-        severity = base_severity(as_path(path), procedure)
+        folder, names = as_path(path), procedure.former_names
+        severity = base_severity(folder, procedure)
+        rules = read_rules(folder / FILE, procedure.model_steps, names)
     except OptionError as error:
         raise ProcedureError(str(error)) from error
-    procedure.learned_expectations = replace(procedure.learned_expectations, severity=severity)
+    procedure.learned_expectations = replace(
+        procedure.learned_expectations, severity=severity, rules=rules
+    )
     # The model of an old version can be looked at, corrected and learned again, not used.
     with damaged(path), suppress(NotLearned):
         _try(procedure)

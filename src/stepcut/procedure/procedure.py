@@ -1,6 +1,7 @@
 """Procedure: learn again, segment, check and guide with the model of one task."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +9,9 @@ import numpy as np
 
 from stepcut.annotations import Origin
 from stepcut.checking.check import check_labels
+from stepcut.checking.inputs import check_inputs, unchecked_inputs, without_blind
 from stepcut.checking.report import Report, without_accepted
+from stepcut.checking.rules import parse_rules
 from stepcut.checks import check_number
 from stepcut.colours import colour
 from stepcut.errors import OptionError, VideoError
@@ -150,7 +153,9 @@ class Procedure(ProcedureState):
         taught.trusted, taught.taught_from = self.trusted, (self.revision, self.corrections)
         learned = taught.learned_steps
         severity = self.expectations.severity.moved(self.model_steps, learned)
-        taught.learned_expectations = replace(taught.learned_expectations, severity=severity)
+        taught.learned_expectations = replace(
+            taught.learned_expectations, severity=severity, rules=self.expectations.rules
+        )
         for step in self.document.steps:
             if step.colour != colour(step.number) and step.name in learned:
                 edit = {"do": "colour", "step": learned.index(step.name), "colour": step.colour}
@@ -354,6 +359,7 @@ class Procedure(ProcedureState):
         if self._is_learned(features):
             return self.timelines[features.name]
         labels, probabilities = self.method.predict(rows)[0], self.method.probabilities(rows)[0]
+        labels = without_blind(labels, features, self.expectations.inputs)
         return timeline_of(features, labels, probabilities, self.steps, self.shown_steps)
 
     def _is_learned(self, features: Features) -> bool:
@@ -380,6 +386,7 @@ class Procedure(ProcedureState):
         alarm_at: float | None = None,
         min_detection: float | None = None,
         must_find: str = "step",
+        rules: Sequence[str] | None = None,
     ) -> Report:
         """Check a new video for missing, repeated, misplaced, fast, slow and unknown steps.
 
@@ -394,6 +401,8 @@ class Procedure(ProcedureState):
             is below this share; by default 0.5, and 0 switches it off.
         must_find
             The fault that must be found: step, half, exchange, slow or frozen.
+        rules
+            Sentences such as "add jam is last", instead of those in the procedure's rules.toml.
 
         Returns
         -------
@@ -411,21 +420,26 @@ class Procedure(ProcedureState):
         >>> report.verdict, [finding.name for finding in report.missed]
         ('deviations', ['spread butter'])
         """
+        expectations, names = self.expectations, self.model_steps
+        if rules is not None:
+            expectations = replace(expectations, rules=parse_rules(rules, names, self.former_names))
         features = self.features(video, device, progress)
         labels, probabilities, novelty, embedding = self._read(features.rows)
         report = check_labels(
-            labels,
+            without_blind(labels, features, expectations.inputs),
             seconds=features.end,
             rate=float(self.rate),
             probabilities=probabilities,
             novelty=novelty,
             embedding=embedding,
-            expectations=self.expectations,
-            names=self.model_steps,
+            expectations=expectations,
+            names=names,
             video=features.name,
             alarm_at=alarm_at,
             min_detection=min_detection,
             must_find=must_find,
+            blind=check_inputs(features, expectations.inputs),
+            unchecked=unchecked_inputs(features, expectations.inputs),
         )
         return without_accepted(report, self.document.fine)
 

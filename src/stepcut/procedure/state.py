@@ -243,7 +243,9 @@ class ProcedureState:
             or self._expected[1] is not document
         ):
             severity = apply_severity(learned.severity, self.corrections)
-            normal = replace(learned, severity=severity)
+            steps, former = self.model_steps, self.former_names
+            rules = tuple(rule.renamed(steps, former) or rule for rule in learned.rules)
+            normal = replace(learned, severity=severity, rules=rules)
             normal = normal.with_marks(document.mistakes, document.normal)
             self._expected = (learned, document, normal)
         return self._expected[2]

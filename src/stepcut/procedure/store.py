@@ -10,6 +10,7 @@ revisions/NAME/         one learned state, which never changes:
   README.md             a model card
 events.jsonl            everything that people did, one event a line; see `events.py`
 severity.json           which steps are critical, optional or free in order; users may edit it
+rules.toml              what every video must do, written by users or the page
 
 All other files belong to the user, and stepcut neither reads nor changes them. Saving writes a
 revision, then the events, then the pointer, each whole or not at all.
@@ -30,6 +31,8 @@ import safetensors.numpy
 
 from stepcut.annotations import Annotations
 from stepcut.checking.expectations import Expectations
+from stepcut.checking.rules import FILE as RULES
+from stepcut.checking.rules import write_rules
 from stepcut.checking.severity import FILE, KINDS, Severity, read_severity
 from stepcut.errors import OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec, find_files
@@ -414,6 +417,8 @@ def _severity_edit(
     if new:
         if base.by_name(record.learned_steps) or base.alarm_at:
             write_json(folder / FILE, base.to_json(record.learned_steps), follow=False)
+        if rules := record.expectations.rules:
+            write_rules(folder / RULES, rules)
         return None
     there = apply_severity(base_severity(folder, record), mine)
     wanted = apply_severity(base, mine)

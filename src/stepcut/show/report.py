@@ -35,6 +35,8 @@ IN_SHORT = {
     "extra": "{} is repeated",
     "unusual": "{} is unusual",
     "unknown": "something unknown happens",
+    "rule": "{} breaks a rule",
+    "input": "the camera did not see all of it",
 }
 """Summary of each kind of finding."""
 

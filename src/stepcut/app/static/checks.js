@@ -13,6 +13,9 @@ const list = el("div", { class: "checks" });
 const note = el("p", { class: "soft", role: "status" });
 const line = jobLine(S.checking);
 const watching = el("p", { class: "watching" });
+const rules = el("details", { class: "rules" });
+const newRule = el("input", { type: "text", "aria-label": S.newRule, placeholder: S.newRule });
+const ruleForm = el("form", { onsubmit: addRule }, newRule, el("button", { text: S.addRule }));
 const unfolded = new Set();
 let chooser = null;
 let drawn = null;
@@ -24,7 +27,7 @@ export function buildChecks(section) {
     button(S.uploadVideos, () => files.click()), files,
     button(S.watchFolder, chooseWatch), el("span", { class: "soft", text: S.dropHere }));
   section.append(el("h2", { text: S.checkHead }), el("p", { class: "soft", text: S.checkWords }),
-    chooser, watching, note, line.node, list);
+    chooser, watching, note, line.node, rules, list);
   for (const kind of ["dragover", "drop"]) {
     section.addEventListener(kind, (event) => {
       event.preventDefault();
@@ -42,7 +45,33 @@ export function drawChecks() {
   drawn = store.data;
   list.replaceChildren(...(videos.length ? videos.map(card)
     : [el("p", { class: "soft", text: S.noChecks })]));
+  ask("api/rules").then(drawRules).catch(() => {});
   if (store.data.home) ask("api/watch").then(({ folder }) => drawWatch(folder)).catch(() => {});
+}
+
+function drawRules({ now, offered, problem }) {
+  const row = (text, ...rest) => el("li", {}, el("span", { class: "what", text }), ...rest);
+  rules.hidden = !store.data.learned;
+  rules.replaceChildren(el("summary", { text: `${S.rules} (${now.length})` }),
+    el("p", { class: "soft", text: S.rulesWords }), el("p", { class: "bad", text: problem }),
+    el("ul", { class: "findings-list" },
+      ...now.map((text) => row(text, button(S.removeRule, () => setRule(text, false)))),
+      ...offered.map(({ rule, question }) =>
+        row(question, button(S.makeRule, () => setRule(rule, true))))), ruleForm);
+}
+
+function addRule(event) {
+  event.preventDefault();
+  setRule(newRule.value, true);
+}
+
+async function setRule(rule, holds) {
+  try {
+    drawRules(await ask("api/rules", { rule, holds }));
+    newRule.value = "";
+  } catch (error) {
+    say(error.message, true);
+  }
 }
 
 function drawWatch(folder) {
@@ -94,7 +123,7 @@ function finding(video, place, one, fine) {
         el("span", { class: "what", text: one.reason }),
       el("span", { class: "when", text: clock(one.start) })),
     fine ? el("span", { class: "soft", text: S.acceptedNote }) : null,
-    button(fine ? S.notFine : S.thisIsFine, () => edit(about),
+    one.kind === "rule" ? null : button(fine ? S.notFine : S.thisIsFine, () => edit(about),
       { class: "mark-fine", title: fine ? "" : S.thisIsFineTitle(one.reason) }));
 }
 

@@ -223,7 +223,11 @@ export const S = {
     unsure: "not enough evidence" },
   noChecks: "No checked videos yet.",
   findings: { missed: "missing", misordered: "out of order", extra: "extra", unusual: "unusual",
-    unknown: "unknown" },
+    unknown: "unknown", rule: "rule", input: "not seen" },
+  rules: "Rules", addRule: "Add", makeRule: "Make it a rule", removeRule: "Remove",
+  newRule: "New rule",
+  rulesWords: "Each broken rule is an alarm in the next check: A before B, A is first, A is last, "
+    + "A once, A never, A never twice, A at least 10 s, at most 40 s.",
   thisIsFine: "This is fine",
   thisIsFineTitle: (finding) => `Not an alarm: accept “${finding}” from now on`,
   notFine: "Not fine",

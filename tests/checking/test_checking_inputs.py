@@ -1,0 +1,134 @@
+"""Inputs: a frozen or black picture, a moved camera and damaged frames are found at their time."""
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepcut.checking.inputs import Inputs, check_inputs, learn_inputs, unchecked_inputs
+from stepcut.features.features import Features
+from stepcut.features.spec import FeatureSpec
+from stepcut.procedure.learning import learn
+from stepcut.procedure.loading import load
+from stepcut.procedure.procedure import Procedure
+from stepcut.toy import toy_features
+
+RNG = np.random.default_rng(0)
+SPEC = FeatureSpec("efficientnet-lite0")
+
+
+def film(rows: np.ndarray, name: str = "new", corrupt: int = 0) -> Features:
+    end = len(rows) / 2
+    return Features(rows, Fraction(2), end, name, f"{name}.mp4", corrupt, SPEC)
+
+
+@pytest.fixture(scope="module")
+def normal() -> list[np.ndarray]:
+    """Twelve videos at 2 rows per second."""
+    return toy_features(videos=24, rate=2, dim=96, offset=0.3)[0]
+
+
+@pytest.fixture(scope="module")
+def inputs(normal: list[np.ndarray]) -> Inputs:
+    made = learn_inputs([film(rows) for rows in normal[:12]])
+    assert made is not None
+    return made
+
+
+def frozen(rows: np.ndarray) -> np.ndarray:
+    return np.concatenate([rows[:40], np.repeat(rows[40:41], 20, axis=0), rows[60:]])
+
+
+def black(rows: np.ndarray) -> np.ndarray:
+    return np.concatenate([rows[:40], 0 * rows[40:]])
+
+
+def covered(rows: np.ndarray) -> np.ndarray:
+    noise = 0.2 * np.std(rows, axis=0) * RNG.normal(size=rows.shape)
+    return np.concatenate([rows[:40], noise[40:]])
+
+
+def moved(rows: np.ndarray) -> np.ndarray:
+    return rows + 0.5 * np.cos(np.arange(rows.shape[1]))
+
+
+def test_normal_videos_raise_nothing(inputs: Inputs, normal: list[np.ndarray]) -> None:
+    assert not any(check_inputs(film(rows), inputs) for rows in normal[12:])
+
+
+@pytest.mark.parametrize(
+    ("alter", "words", "start"),
+    [
+        (frozen, "the picture stands still", 20),
+        (black, "the picture stands still", 20),
+        (covered, "as if the lens were covered", 20),
+        (moved, "the scene is unlike that of all reference videos", 0),
+    ],
+)
+def test_what_the_camera_did_not_see_is_found_at_its_time(
+    alter, words, start, inputs: Inputs, normal: list[np.ndarray]
+) -> None:
+    for rows in normal[12:]:
+        found = check_inputs(film(alter(rows)), inputs)
+        assert any(words in one.reason and abs(one.start - start) <= 2.5 for one in found)
+        assert all(one.kind == "input" and one.end <= len(rows) / 2 for one in found)
+
+
+def test_damaged_frames_count_and_a_few_are_normal(inputs: Inputs, normal) -> None:
+    assert not check_inputs(film(normal[12], corrupt=9), inputs)
+    [found] = check_inputs(film(normal[12], corrupt=900), inputs)
+    assert found.reason == "900 frames are damaged"
+
+
+def test_pauses_of_the_reference_videos_are_normal(normal: list[np.ndarray]) -> None:
+    inputs = learn_inputs([film(frozen(rows)) for rows in normal[:12]])
+    assert not check_inputs(film(frozen(normal[12])), inputs)
+    assert check_inputs(film(black(normal[12])), inputs)  # much longer
+
+
+def test_one_odd_reference_video_hides_nothing(normal: list[np.ndarray]) -> None:
+    odd = [film(black(moved(normal[0]))), *(film(rows) for rows in normal[1:12])]
+    inputs = learn_inputs(odd)
+    assert all(check_inputs(film(black(rows)), inputs) for rows in normal[12:])
+
+
+def test_what_it_cannot_see_is_said(inputs: Inputs, normal: list[np.ndarray]) -> None:
+    one = film(normal[12])
+    assert unchecked_inputs(one, inputs) == ""
+    assert "Damaged frames" in unchecked_inputs(replace(one, path=None), inputs)
+    assert learn_inputs([one, one]) is None
+    assert check_inputs(one, None) == []
+    assert "learn from three videos" in unchecked_inputs(one, None)
+
+
+def test_maps_single_rows_and_short_videos(normal: list[np.ndarray]) -> None:
+    maps = [np.repeat(rows[:, :, None, None], 2, axis=3) for rows in normal[:12]]
+    same = learn_inputs([film(rows) for rows in maps])
+    assert same == learn_inputs([film(rows) for rows in normal[:12]])
+    assert learn_inputs([film(rows[:1]) for rows in normal[:3]]) is not None
+    assert check_inputs(film(normal[12][:1]), same) is not None
+
+
+@pytest.fixture(scope="module")
+def task(normal: list[np.ndarray]) -> Procedure:
+    timelines = toy_features(videos=24, rate=2, dim=96, offset=0.3)[1]
+    named = {str(place): rows for place, rows in enumerate(normal[:6])}
+    labels = {str(place): timeline for place, timeline in enumerate(timelines[:6])}
+    return learn(named, rate=2, labels=labels)
+
+
+def test_no_such_video_is_fine_in_a_check(task: Procedure, normal, tmp_path: Path) -> None:
+    task.save(tmp_path / "p")
+    assert load(tmp_path / "p") == task
+    assert task.check(normal[12]).to_json()["input"] == []
+    begun = np.concatenate([np.zeros((12, 96)), normal[12]])  # six black seconds
+    assert min(segment.start for segment in task.segment(begun)) >= 6
+    for rows in normal[12:16]:
+        for alter in (frozen, black, covered):
+            report = task.check(alter(rows), min_detection=0)
+            assert report.exit_code in (1, 3, 4)
+            assert report.to_json()["input"][0]["kind"] == "input"
+            assert not report.to_json()["conclusive"]
+            assert report.deviates or ": inconclusive, the picture " in str(report)
