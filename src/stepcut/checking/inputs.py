@@ -15,7 +15,7 @@ from stepcut.checking.observe import Floats, smooth, some_of
 from stepcut.checking.report import Finding
 from stepcut.features.features import Features
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.order.orders import Labels
+from stepcut.methods.inputs import Labels
 from stepcut.timeline import BACKGROUND, runs
 
 WIDTH = 64
@@ -143,7 +143,7 @@ def _project(video: Features) -> Floats:
     rows = rows.reshape(*rows.shape[:2], -1).mean(axis=2)
     size = rows.shape[1]
     angles = np.outer(np.arange(size) + 0.5, np.arange(1, WIDTH + 1)) * np.pi / size
-    return rows if size <= WIDTH else rows @ np.cos(angles)
+    return np.asarray(rows if size <= WIDTH else rows @ np.cos(angles))
 
 
 def _still(changes: Floats, limit: float) -> list[tuple[int, int, bool]]:

@@ -358,9 +358,9 @@ class Procedure(ProcedureState):
         rows = [features.rows]
         if self._is_learned(features):
             return self.timelines[features.name]
-        labels, probabilities = self.method.predict(rows)[0], self.method.probabilities(rows)[0]
-        labels = without_blind(labels, features, self.expectations.inputs)
-        return timeline_of(features, labels, probabilities, self.steps, self.shown_steps)
+        probabilities = self.method.probabilities(rows)[0]
+        seen = without_blind(self.method.predict(rows)[0], features, self.expectations.inputs)
+        return timeline_of(features, seen, probabilities, self.steps, self.shown_steps)
 
     def _is_learned(self, features: Features) -> bool:
         """Whether a person has annotated this video, so that `segment` returns the annotation."""
