@@ -14,6 +14,7 @@ import stepcut as sc
 from stepcut.cli.common import progress_hook, this_program
 from stepcut.features.extract import extract
 from stepcut.files.atomic import write_text
+from stepcut.procedure.edits import Edits
 from stepcut.show.canvas import compare
 from stepcut.show.report import make_report
 from stepcut.timeline import Timeline
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         false_alarms=0.08,  # 12 videos cannot guarantee less
         progress=hook,
     )
-    print(f"   Discovered {len(found.steps)} steps. {found.quality}")
+    print(f"   Discovered {len(found.steps)} steps. Quality: {found.quality}")
 
     labelled = found.suggest(3)
     others = {name: each for name, each in truth.items() if name not in labelled}
@@ -72,6 +73,12 @@ def run(args: argparse.Namespace) -> int:
     print(f"   {'':>10}  {', '.join(f'{n} {step}' for n, step in enumerate(STEPS, 1))}; · none")
     print(f"   All {len(others)} compared with the truth: {figures(found, taught, others)}")
 
+    edits = Edits(place)
+    rules = [str(rule) for rule in edits.proposed_rules() if rule.kind == "before"]
+    for rule in rules:
+        edits.set_rule(rule)
+    print(f"   The person also confirms what all videos keep to: {'; '.join(rules) or 'nothing'}.")
+
     print("4. New videos from new kitchens. Does stepcut find the mistakes?")
     kitchens = [each.result() for each in new]
     features, _ = extract(
@@ -79,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     )
     checks, alarm = [], None
     for made, rows in zip(kitchens, features, strict=True):
-        checks.append(taught.check(rows))
+        checks.append(taught.check(rows, rules=rules))
         wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
         reasons = [finding.reason for finding in checks[-1].findings]
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
