@@ -28,53 +28,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def engine():
-    engine = Ray(workers=2)
-    yield engine
-    engine.close()
-    import ray
-
-    assert not ray.is_initialized()
-
-
-def test_answers_failures_and_deaths(engine, tmp_path):
-    check_answers(engine, tmp_path, "the worker process died, 2 times")
-
-
-def test_nobody_writes_once_cancelling_has_ended(engine, tmp_path):
-    def enough(_number, _answer):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        engine.map(scribble, [(n, str(tmp_path)) for n in range(4)], enough)
-    written = (tmp_path / "scribbled").read_text()
-    time.sleep(0.5)
-    assert (tmp_path / "scribbled").read_text() == written
-    assert engine.map(square, [3]) == [9]
-
-
-def test_ray_gives_the_features_of_one_process(films, tmp_path, engine):
-    one, _ = extract(films, Logged(tmp_path / "here"), fps=5, cache=tmp_path / "one")
-    # And one worker is killed on the way.
-    backbone = Logged(tmp_path / "there", die=tmp_path / "died")
-    many, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine)
-    assert (failures, (tmp_path / "died").exists()) == ([], True)
-    for f, g in zip(one, many, strict=True):
-        assert (f.name, f.path, f.duration) == (g.name, g.path, g.duration)
-    assert stored(tmp_path / "one") == stored(tmp_path / "many")
-    assert seen(tmp_path / "there") == sum(len(f.rows) for f in one)
-    assert os.getpid() not in pids(tmp_path / "there")
-
-
-def test_a_video_that_crashes_its_worker_is_named(films, tmp_path, engine):
-    dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
-    crash, videos = Crash(tmp_path / "log"), [films / "v0.mp4", dark]
-    features, failures = extract(videos, crash, fps=5, cache=tmp_path, engine=engine)
-    assert [f.name for f in features] == ["v0"]
-    assert f"{dark}: the worker process died by SIGSEGV, 2 times" in str(failures[0])
-
-
 @pytest.fixture
 def cluster(monkeypatch):
     """Two nodes on this machine, with one worker each."""
@@ -149,3 +102,51 @@ def test_nobody_else_can_reach_it_and_nothing_stays():
     assert (mode, token) == ("token", 64)
     assert folder.startswith(tempfile.gettempdir())
     assert not Path(folder).exists()
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """A cluster that stays: the tests before this one start their own."""
+    engine = Ray(workers=2)
+    yield engine
+    engine.close()
+    import ray
+
+    assert not ray.is_initialized()
+
+
+def test_answers_failures_and_deaths(engine, tmp_path):
+    check_answers(engine, tmp_path, "the worker process died, 2 times")
+
+
+def test_nobody_writes_once_cancelling_has_ended(engine, tmp_path):
+    def enough(_number, _answer):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.map(scribble, [(n, str(tmp_path)) for n in range(4)], enough)
+    written = (tmp_path / "scribbled").read_text()
+    time.sleep(0.5)
+    assert (tmp_path / "scribbled").read_text() == written
+    assert engine.map(square, [3]) == [9]
+
+
+def test_ray_gives_the_features_of_one_process(films, tmp_path, engine):
+    one, _ = extract(films, Logged(tmp_path / "here"), fps=5, cache=tmp_path / "one")
+    # And one worker is killed on the way.
+    backbone = Logged(tmp_path / "there", die=tmp_path / "died")
+    many, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine)
+    assert (failures, (tmp_path / "died").exists()) == ([], True)
+    for f, g in zip(one, many, strict=True):
+        assert (f.name, f.path, f.duration) == (g.name, g.path, g.duration)
+    assert stored(tmp_path / "one") == stored(tmp_path / "many")
+    assert seen(tmp_path / "there") == sum(len(f.rows) for f in one)
+    assert os.getpid() not in pids(tmp_path / "there")
+
+
+def test_a_video_that_crashes_its_worker_is_named(films, tmp_path, engine):
+    dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
+    crash, videos = Crash(tmp_path / "log"), [films / "v0.mp4", dark]
+    features, failures = extract(videos, crash, fps=5, cache=tmp_path, engine=engine)
+    assert [f.name for f in features] == ["v0"]
+    assert f"{dark}: the worker process died by SIGSEGV, 2 times" in str(failures[0])
