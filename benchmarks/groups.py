@@ -34,7 +34,7 @@ class Folder:
 
     def __init__(self, rows: Rows, rate: float) -> None:
         method = StepCut(rate=rate).fit(rows)
-        views = method.embed(rows)
+        views = [method.read(one).embedding for one in rows]
         self.videos = [
             observe(labels, rate, None, None, view)
             for labels, view in zip(method.labels_, views, strict=True)

@@ -19,6 +19,7 @@ from shared import Kept, arguments, report
 from stepcut import __version__
 from stepcut.methods import StepCut
 from stepcut.methods.constraints import Constraint
+from stepcut.methods.suggest import suggest
 from stepcut.tables import Table
 from teach import Column, figures, knots, recipes
 
@@ -46,7 +47,8 @@ def measure(column: Column, seed: int) -> dict[str, Any]:
     advice: list[int] = []
     for _ in range(max(DRAWS)):
         method = teach(advice) if advice else without
-        advice.append(method.suggest(column.rows, advice, 1)[0][0])
+        views = [method.read(one).embedding for one in column.rows]
+        advice.append(suggest(views, advice, 1)[0][0])
     found: dict[str, Any] = {"key": column.key, "seed": seed}
     for number, draws in DRAWS.items():
         seeds = range(1000 + 100 * seed, 1000 + 100 * seed + draws)

@@ -23,7 +23,7 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
 from stepcut.guidance.guide import Guide
-from stepcut.methods import StepCut, leave_out
+from stepcut.methods import StepCut
 from stepcut.methods.constraints import as_constraints
 from stepcut.paper.datasets import load
 from stepcut.tables import Cell, Table
@@ -61,26 +61,22 @@ class Learned:
         if before is not None:
             self.method.start_from(before.method)
         self.method.fit(rows, None if labels is None else as_constraints(labels))
-        left_out = leave_out(self.method, rows)
+        readings, left_out = [self.method.read(one) for one in rows], self.method.left_out_
+        assert left_out is not None
         self.expectations = learn_expectations(
             left_out.labels if labels is None else self.method.labels_,
             rate,
-            probabilities=self.method.probabilities(rows),
+            probabilities=[one.probabilities for one in readings],
             left_out=left_out,
-            embeddings=self.method.embed(rows),
+            embeddings=[one.embedding for one in readings],
             videos=[str(place) for place in range(len(rows))],
         )
 
     def check(self, rows: Rows) -> Report:
         """Return the report of `proc.check`."""
-        one, method = [rows], self.method
+        labels, probabilities, novelty, embedding = self.method.read(rows)
         return check_labels(
-            method.predict(one)[0],
-            self.rate,
-            self.expectations,
-            method.probabilities(one)[0],
-            method.novelty(one)[0],
-            embedding=method.embed(one)[0],
+            labels, self.rate, self.expectations, probabilities, novelty, embedding=embedding
         )
 
     def false_alarms(self, rows: Rows) -> int:

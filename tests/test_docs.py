@@ -89,6 +89,24 @@ def test_the_page_on_extending_runs():
     assert len(shared["labels"]) == 5
 
 
+def test_the_method_of_that_page_works_in_every_command(kitchen, tmp_path, monkeypatch):
+    code = blocks(read(ROOT / "docs" / "extend.md"), "python")[0]
+    shutil.copytree(kitchen, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "own_slices.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = ["--method", "own_slices:Slices", "-k", "6", "-o", "own.proc"]
+    with contextlib.chdir(tmp_path):
+        assert main(["learn", "sandwich/", *own, "--quiet"]) == 0
+        trust = ["own.proc", "new.npy", "--trust"]
+        assert main(["segment", *trust, "-o", "new.csv", "--quiet"]) == 0
+        assert main(["check", *trust, "--quiet"]) in (0, 1, 4)
+        procedure = stepcut.load("own.proc", trust=True)
+        guide = procedure.guide()
+        states = [guide.push(time, row) for time, row in enumerate(np.load("new.npy"))]
+    assert type(procedure.method).__name__ == "Slices"
+    assert {state.name for state in states} <= {*procedure.steps, "background"}
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name_of)
 def test_code_uses_no_name_that_its_page_does_not_make(page):
     tree = ast.parse("\n".join(blocks(read(page), "python")))

@@ -10,6 +10,8 @@ import stepcut as sc
 from stepcut.errors import OptionError, OutputError
 from stepcut.methods import METHODS
 from stepcut.methods.method import Method
+from stepcut.methods.stepcut.method import StepCut
+from stepcut.methods.stepcut.model import Appearance, Model
 from stepcut.testing import check_method, made_up_videos
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -33,44 +35,68 @@ def test_a_method_with_neither_shares_nor_segment_is_told():
         check_method(Empty(steps=3))
 
 
-class Wrong:
-    """The default method with one broken function."""
+class Wrong(StepCut):
+    """The default method with one broken function; it also counts how often it reads."""
 
-    def __init__(self, spoil):
-        self._spoil, self._inner = spoil, METHODS["stepcut"](steps=3, restarts=2)
+    spoil, count_ = "nothing", 0
 
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
+    def fit(self, *args, **options):
+        super().fit(*args, **options)
+        return None if self.spoil == "fit" else self
 
-    def fit(self, features, **options):
-        self._inner.fit(features, **options)
-        return None if self._spoil == "fit" else self
-
-    def probabilities(self, features):
-        shares = self._inner.probabilities(features)
-        return [2 * share for share in shares] if self._spoil == "probabilities" else shares
-
-    def novelty(self, features):
-        far = self._inner.novelty(features)
-        return [-1 - one for one in far] if self._spoil == "novelty" else far
+    def read(self, features):
+        self.count_ += 1
+        read = super().read(features)
+        broken = {
+            "labels": read._replace(labels=read.labels[1:]),
+            "probabilities": read._replace(probabilities=2 * read.probabilities),
+            "novelty": read._replace(novelty=-1 - read.novelty),
+        }
+        return broken.get(self.spoil, read)
 
     def state(self):
-        return {"all": np.array([object()])} if self._spoil == "state" else self._inner.state()
+        return {"all": np.array([object()])} if self.spoil == "state" else super().state()
 
 
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         ("fit", "returns the method itself"),
+        ("labels", "labels (T,)"),
         ("probabilities", "sum to 1"),
         ("novelty", "0 or more"),
         ("state", "arrays"),
     ],
 )
 def test_what_is_not_kept_is_named(spoil, said):
-    method: Any = Wrong(spoil)
+    method: Any = Wrong(steps=3, restarts=2)
+    method.spoil = spoil
     with raises(OptionError, said):
         check_method(method)
+
+
+def test_segment_and_check_read_a_video_once(monkeypatch):
+    """Forward-backward and the embedding run once each."""
+    *videos, new = made_up_videos()
+    procedure: Any = sc.learn(videos, steps=3, method=Wrong(steps=3, restarts=2))
+    runs = dict.fromkeys(("posterior", "view"), 0)
+
+    def counted(kind, name):
+        plain = getattr(kind, name)
+
+        def call(*args):
+            runs[name] += 1
+            return plain(*args)
+
+        monkeypatch.setattr(kind, name, call)
+
+    counted(Model, "posterior")
+    counted(Appearance, "view")
+    for number, use in enumerate((procedure.segment, procedure.check), start=1):
+        procedure.method.count_ = 0
+        use(new)
+        assert procedure.method.count_ == 1
+        assert runs == {"posterior": number, "view": number}
 
 
 class Given(Method):
@@ -155,7 +181,7 @@ class Careless(Given):
     ("method", "said"),
     [
         (Given, "Given is a class"),
-        (3, "fit, predict, settings, state, restore"),
+        (3, "not a method"),
         (Forgetful(), "width"),
         (Careless(), "'kept'"),
     ],

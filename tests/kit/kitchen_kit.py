@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.expectations import Expectations
-from stepcut.methods.method import LeftOut
+from stepcut.methods.method import LeftOut, Reading
 from stepcut.order import graph_of_labels
 from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Timeline
@@ -63,20 +63,11 @@ class Plain:
     left_out_: None = None
     orders_by_mean: bool = False
 
-    def probabilities(self, features):
-        return [
-            np.asarray((rows + 1e-3) / (rows + 1e-3).sum(axis=1, keepdims=True))
-            for rows in features
-        ]
-
-    def predict(self, features):
-        return [np.where(rows.max(axis=1) > 0.5, rows.argmax(axis=1), -1) for rows in features]
-
-    def embed(self, features):
-        return [np.asarray(rows, dtype=np.float64) for rows in features]
-
-    def novelty(self, features):
-        return [np.asarray(1.0 + 9.0 * (rows.max(axis=1) <= 0)) for rows in features]
+    def read(self, rows):
+        labels = np.where(rows.max(axis=1) > 0.5, rows.argmax(axis=1), -1)
+        probabilities = (rows + 1e-3) / (rows + 1e-3).sum(axis=1, keepdims=True)
+        novelty = 1.0 + 9.0 * (rows.max(axis=1) <= 0)
+        return Reading(labels, probabilities, novelty, np.asarray(rows, dtype=np.float64))
 
     def online(self):
         return Echo()

@@ -71,8 +71,9 @@ def test_labels_and_probabilities_are_valid(name, case):
     videos, steps = CASES[case]
     method = METHODS[name](steps=steps).fit(videos)
     check(method.labels_, videos, steps)
-    check(method.predict(videos[:1]), videos[:1], steps)
-    for shares, rows in zip(method.probabilities(videos), videos, strict=True):
+    for rows in videos:
+        labels, shares, *_ = method.read(rows)
+        check([labels], [rows], steps)
         assert shares.shape == (len(rows), steps)
         assert shares.dtype == np.float32
         assert shares.min() >= 0
@@ -92,7 +93,8 @@ def test_same_seed_same_labels_and_fit_twice_is_fit_once(name):
     first = METHODS[name](steps=4, seed=5)
     once = first.fit(videos).labels_
     assert same(once, METHODS[name](steps=4, seed=5).fit(videos).labels_)
-    assert same(once, first.fit(videos).predict(videos))
+    first.fit(videos)
+    assert same(once, [first.read(rows).labels for rows in videos])
 
 
 @every
@@ -118,8 +120,8 @@ def test_kept_and_restored_it_cuts_alike(name, rate):
     segmenter = METHODS[name](steps=4, rate=rate).fit(videos)
     settings = json.loads(json.dumps(segmenter.settings()))
     again = METHODS[name].restore(settings, segmenter.state())
-    fresh = make_videos((17, 50), seed=0)
-    assert same(segmenter.predict(fresh), again.predict(fresh))
+    for rows in make_videos((17, 50), seed=0):
+        assert same(segmenter.read(rows), again.read(rows))
     assert again.settings() == settings
 
 
@@ -150,10 +152,9 @@ def test_a_strong_prior_is_the_uniform_baseline(name):
 
 
 @every
-def test_predict_before_fit(name):
-    for call in ("predict", "probabilities"):
-        with pytest.raises(NotLearned, match=r"call fit\(features\) first"):
-            getattr(METHODS[name](), call)(make_videos())
+def test_read_before_fit(name):
+    with pytest.raises(NotLearned, match=r"call fit\(features\) first"):
+        METHODS[name]().read(make_videos()[0])
     with pytest.raises(NotLearned):
         METHODS[name]().state()
 
@@ -166,8 +167,8 @@ def test_a_value_that_is_no_number(name, value):
     with raises(FeatureError, "video 1: row 17"):
         METHODS[name](steps=4).fit(videos)
     good = make_videos()
-    with raises(FeatureError, "video 1: row 17"):
-        METHODS[name](steps=4).fit(good).predict(videos)
+    with raises(FeatureError, "row 17"):
+        METHODS[name](steps=4).fit(good).read(videos[1])
 
 
 @every
@@ -197,7 +198,7 @@ def test_invalid_videos_are_refused(name, videos, word):
 def test_a_new_video_of_another_dimension(name):
     segmenter = METHODS[name](steps=2).fit(make_videos(dim=6))
     with raises(FeatureError, "video 0", "5", "6"):
-        segmenter.predict(make_videos(dim=5))
+        segmenter.read(make_videos(dim=5)[0])
 
 
 @every

@@ -11,7 +11,8 @@ from stepcut.toy import toy_features
 @pytest.fixture(scope="module")
 def views():
     rows, _ = toy_features(videos=6, rate=2.0, seed=3)
-    return StepCut(steps=6, rate=2.0, restarts=3).fit(rows).embed(rows)
+    method = StepCut(steps=6, rate=2.0, restarts=3).fit(rows)
+    return [method.read(one).embedding for one in rows]
 
 
 def test_videos_are_named_once_and_never_a_labelled_one(views):

@@ -26,7 +26,7 @@ from stepcut.checking.usual import swap_chances
 from stepcut.checks import check_number
 from stepcut.errors import FeatureError
 from stepcut.methods.inputs import Array
-from stepcut.methods.method import Online
+from stepcut.methods.method import Online, Reading
 from stepcut.order.learn import Occurrence
 from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
@@ -42,8 +42,8 @@ LONGEST = 4
 """Usual videos whose rows are kept for `end`."""
 MEMORY = 2**27
 """Bytes for rows. If they need more, the end is judged by what the guide saw."""
-Read = Callable[[Array], tuple[Any, Any, Any, Any]]
-"""From rows (T, d) to labels, probabilities, novelty and embedding, as for `check_labels`."""
+Read = Callable[[Array], Reading]
+"""Reads rows (T, d)."""
 
 
 @dataclass(frozen=True)

@@ -135,5 +135,6 @@ def equal_parts(frames: int, count: int) -> NDArray[np.int64]:
 
 
 def one_hot(labels: NDArray[np.integer[Any]], steps: int) -> NDArray[np.float32]:
-    """Labels as probabilities: (T, steps)."""
-    return np.asarray(np.eye(steps, dtype=np.float32)[labels])
+    """Labels as probabilities, (T, steps); all steps share those of -1, background."""
+    rows = np.concatenate([np.eye(steps), np.full((1, steps), 1 / steps)])
+    return np.asarray(rows.astype(np.float32)[labels])

@@ -119,7 +119,7 @@ def kept_settings(method: object) -> dict[str, Any]:
 
 
 def check_videos(
-    videos: Any, dimension: int | None = None, kinds: tuple[int, ...] = (2,)
+    videos: Any, dimension: int | None = None, kinds: tuple[int, ...] = (2, 4)
 ) -> list[NDArray[Any]]:
     """Validate `videos`: each (T, d) with T > 0, the same d, and finite values.
 

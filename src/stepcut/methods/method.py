@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from types import MethodType
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -33,16 +32,26 @@ from stepcut.methods.inputs import (
     part,
     plain_numbers,
 )
-from stepcut.methods.suggest import suggest
 from stepcut.progress import Hook, silent
 
-NEEDED = ("fit", "predict", "settings", "state", "restore")
-"""Required methods; everything else in `Method` has a default."""
-DEFAULTS = (
-    "probabilities", "shares", "novelty", "embed", "online", "start_from", "suggest", "left_out_",
-    "why_steps_", "agreement_", "chosen_", "curve_", "orders_by_mean", "learns_from",
-)  # fmt: skip
-"""What `adapt` adds to an object that does not derive from `Method`."""
+
+class Reading(NamedTuple):
+    """What a method reads in one video of T rows.
+
+    Examples
+    --------
+    >>> proc.method.read(new).labels.shape
+    (40,)
+    """
+
+    labels: Labels
+    """(T,): the step of each row, -1 for background."""
+    probabilities: Array
+    """(T, K): how likely each row shows each step; rows sum to 1."""
+    novelty: Array
+    """(T,): 0 for a familiar row, higher if unusual."""
+    embedding: Array
+    """(T, p): equal steps of different videos are close."""
 
 
 @dataclass
@@ -107,9 +116,8 @@ class Online(Protocol):
 class Method:
     """From features to steps. Derive from it, and write `learn` and one of `shares` and `segment`.
 
-    Everything else follows from these. Override probabilities, novelty, the online form or the
-    embedding if a better way exists. `__init__` only stores settings; learned attributes end in
-    `_`, and their arrays are saved.
+    `fit` and `read` follow from these; override `read` if a better novelty or embedding exists.
+    `__init__` only stores settings; learned attributes end in `_`, and their arrays are saved.
 
     Parameters
     ----------
@@ -148,25 +156,29 @@ class Method:
     rate: float | Fraction = limited(1.0, 0, above=True)
     seed: int = limited(0, 0, SEEDS, whole=True)
 
+    why_steps_: str = field(default="", init=False)
+    """Why it has this number of steps, in a sentence, if the number was not set."""
+    agreement_: float | None = field(default=None, init=False)
+    """Agreement of the steps from different starts, 0 to 1, if there are several."""
+    curve_: Curve | None = field(default=None, init=False)
+    """The training loss, if there is training."""
+
     # ------------------------------------------------------------------ for custom methods
 
     def learn(self, videos: list[Array]) -> None:
-        """Learn from videos (T, d), validated and in canonical order; for custom methods."""
+        """Learn from videos (T, d), validated and in canonical order."""
 
     def shares(self, rows: Array) -> Array:
-        """Return the step probabilities (T, K) of one video (T, d), rows sum to 1; for custom methods."""
-        if type(self).segment is Method.segment:
-            raise OptionError(
-                f"{type(self).__name__} has neither shares nor segment; implement one."
-            )
-        return one_hot(self.segment(rows), self.count)
+        """Return the step probabilities (T, K) of one video (T, d); rows sum to 1."""
+        del rows
+        raise OptionError(f"{type(self).__name__} has neither shares nor segment; implement one.")
 
     def segment(self, rows: Array) -> Labels:
-        """Return the steps (T,) of one video (T, d), -1 for background; for custom methods."""
+        """Return the steps (T,) of one video (T, d), -1 for background."""
         shares = check_shares(self.shares(rows), len(rows), self.count, self)
         return np.asarray(shares.argmax(axis=1))
 
-    # ------------------------------------------------------------------ public interface
+    # ------------------------------------------------------------------ the contract
 
     def fit(
         self,
@@ -181,7 +193,7 @@ class Method:
         """
         del progress, checkpoint  # for slow methods
         self.check_settings(constraints)
-        videos = _vectors(check_videos(features, kinds=(2, 4)))
+        videos = [_vectors(video) for video in check_videos(features)]
         frames = sum(len(rows) for rows in videos)
         if self.count > frames:
             raise OptionError(
@@ -193,30 +205,27 @@ class Method:
         # Sorted, so that the order of the input does not matter.
         self.learn(sorted(videos, key=fingerprint))
         self.steps_, self.dimension_ = self.count, videos[0].shape[1]
-        self.labels_ = self.predict(videos)
+        self.labels_ = self.label(videos)
         return self
 
-    def predict(self, features: Videos) -> list[Labels]:
-        """Return the step of each frame, (T,) per video; -1 is background."""
-        return [np.asarray(self.segment(rows)).astype(np.int64) for rows in self._checked(features)]
+    def label(self, videos: list[Array]) -> list[Labels]:
+        """Return the steps (T,) of the training videos (T, d)."""
+        return [np.asarray(self.segment(rows)).astype(np.int64) for rows in videos]
 
-    def probabilities(self, features: Videos) -> list[Array]:
-        """Return the step probabilities of each frame, (T, K) per video; rows sum to 1."""
-        return [
-            check_shares(self.shares(rows), len(rows), self.steps_, self)
-            for rows in self._checked(features)
-        ]
-
-    def novelty(self, features: Videos) -> list[NDArray[np.float64]]:
-        """Return how unusual each frame is, (T,) per video: 0 if it fits a step, more if it does not."""
-        return [
-            np.maximum(1.0 - np.asarray(shares, dtype=np.float64).max(axis=1), 0.0)
-            for shares in self.probabilities(features)
-        ]
-
-    def embed(self, features: Videos) -> list[NDArray[np.float32]]:
-        """Embed each frame, so that equal steps are close; by default the features."""
-        return [np.asarray(rows, dtype=np.float32) for rows in _vectors(features)]
+    def read(self, features: Array) -> Reading:
+        """Read one video, (T, d) or (T, C, h, w): its steps, and how certain and familiar they are."""
+        check_fitted(self, "dimension_")
+        rows = _vectors(check_videos([features], self.dimension_)[0])
+        own, labels = type(self), None
+        if own.segment is not Method.segment:
+            labels = np.asarray(self.segment(rows)).astype(np.int64)
+        if labels is not None and own.shares is Method.shares:
+            shares = one_hot(labels, self.count)
+        else:
+            shares = check_shares(self.shares(rows), len(rows), self.count, self)
+            labels = shares.argmax(axis=1) if labels is None else labels
+        novelty = np.maximum(1.0 - shares.max(axis=1).astype(np.float64), 0.0)
+        return Reading(labels, shares, novelty, np.asarray(rows, dtype=np.float32))
 
     def online(self) -> Online:
         """Return an object whose `push(row)` gives probabilities (K,) from the past alone."""
@@ -227,35 +236,9 @@ class Method:
         By default this does nothing.
         """
 
-    def suggest(self, features: Videos, labelled: Sequence[int], n: int) -> list[tuple[int, str]]:
-        """Return (place, reason) of `n` videos to label next; those at `labelled` need no more."""
-        return suggest(self.embed(features), labelled, n)
-
-    # ------------------------------------------------------------------ optional results
-
     @property
     def left_out_(self) -> LeftOut | None:
-        """Predictions of each training video as if it were new."""
-        return None
-
-    @property
-    def why_steps_(self) -> str:
-        """Why it has this number of steps, in a sentence, if the number was not set."""
-        return ""
-
-    @property
-    def agreement_(self) -> float | None:
-        """Agreement of the steps from different starts, 0 to 1, if there are several."""
-        return None
-
-    @property
-    def chosen_(self) -> dict[str, Any] | None:
-        """Other settings that were chosen while learning."""
-        return None
-
-    @property
-    def curve_(self) -> Curve | None:
-        """The training loss, if there is training."""
+        """Predictions of each training video as if it were new, if the method has them."""
         return None
 
     # ------------------------------------------------------------------ settings and state
@@ -317,40 +300,10 @@ class Method:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
         return f"{type(self).__name__}({shown})"
 
-    def _checked(self, features: Videos) -> list[Array]:
-        """Validate features of new videos against those learned from."""
-        check_fitted(self, "dimension_")
-        if not len(features):
-            return []
-        return _vectors(check_videos(features, self.dimension_, kinds=(2, 4)))
 
-
-def _vectors(videos: Videos) -> list[Array]:
-    """Convert maps to vectors; vectors stay."""
-    return [as_vectors(rows) if rows.ndim == 4 else rows for rows in map(np.asarray, videos)]
-
-
-def adapt(method: Any) -> Method:
-    """Add the defaults of `Method` to an object that does not derive from it."""
-    if not isinstance(method, Method):
-        for name in DEFAULTS:
-            default = getattr(Method, name)
-            learned = isinstance(default, property)  # reading it may fail before `fit`
-            if name not in dir(method) and (learned or not hasattr(method, name)):
-                bound = MethodType(default, method) if callable(default) else default
-                setattr(method, name, None if learned else bound)
-    adapted: Method = method
-    return adapted
-
-
-def leave_out(method: Method, features: Sequence[Array]) -> LeftOut:
-    """Return held-out predictions of the training videos if the method has them.
-
-    Limits from fitted videos are too low for new ones.
-    """
-    if method.left_out_ is not None:
-        return method.left_out_
-    return LeftOut(method.labels_, method.probabilities(features), method.novelty(features))
+def _vectors(rows: Array) -> Array:
+    """Maps (T, C, h, w) as vectors; vectors stay."""
+    return as_vectors(rows) if rows.ndim == 4 else rows
 
 
 class Window:
@@ -366,6 +319,6 @@ class Window:
     def push(self, row: Array) -> NDArray[np.float64]:
         """Take the next feature row; return its probabilities (K,)."""
         rows = check_rows([*self.rows, row], "the rows so far")[-(self.rows.maxlen or 1) :]
-        last: NDArray[np.float64] = self.method.probabilities([rows])[0][-1]
+        last: NDArray[np.float64] = self.method.read(rows).probabilities[-1]
         self.rows.append(rows[-1].copy())  # only if the method accepts it
         return last

@@ -17,11 +17,10 @@ from stepcut.checking.inputs import learn_inputs
 from stepcut.errors import OptionError
 from stepcut.features.features import Features
 from stepcut.files.addresses import whole_path
-from stepcut.methods import leave_out
 from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import build_hierarchy
-from stepcut.methods.inputs import Array, Labels, check_shares, plain_numbers
-from stepcut.methods.method import Method, adapt
+from stepcut.methods.inputs import Array, Labels, plain_numbers
+from stepcut.methods.method import LeftOut, Method
 from stepcut.methods.quality import Quality, measure, warn_of_nothing_shared
 from stepcut.procedure.content import digest_of, find_copies, rows_digest
 from stepcut.procedure.corrections.document import Part, join
@@ -54,33 +53,25 @@ def fit(
     """
     rows = [one.rows for one in features]
     digests = {one.name: digest_of(one) for one in features}
-    method = adapt(method)
-    known: list[Labels | None] | None = None
-    taught = {}
+    constraints: list[Constraint | None] | None = None
     if annotations is not None:  # seconds become rows
         samples = {one.name: len(one.rows) for one in features}
-        constraints = annotations.constraints(samples, features[0].rate, names or [])
-        known = [
-            None if one is None else one.as_labels(rows)
-            for one, rows in zip(constraints, samples.values(), strict=True)
-        ]
-        taught = {"constraints": _accepted(method, constraints, known)}
-    method = method.fit(rows, progress=progress, checkpoint=checkpoint, **taught)
+        said = annotations.constraints(samples, features[0].rate, names or [])
+        constraints = _accepted(method, said, [*samples.values()])
+    method = method.fit(rows, constraints, progress, checkpoint)
     config["settings"] = plain_numbers(method.settings())
-    embedded = method.embed(rows)
+    readings = [method.read(one) for one in rows]
+    embedded = [one.embedding for one in readings]
     quality = Quality(warning=warn_of_nothing_shared(method.agreement_, method.steps_))
     if annotations is not None and method.left_out_ is not None:
-        given = [None if one is None else one.labels for one in constraints]
+        given = [None if one is None else one.labels for one in said]
         quality = measure(given, method.left_out_.labels, method.steps_)
     numbered = [str(number) for number in range(method.steps_)]
     tree = build_hierarchy(embedded, method.labels_, numbered)
     config |= {"quality": quality.to_json(), "hierarchy": tree.to_json()}
     labels = {one.name: numbers for one, numbers in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
-        pairs = zip(method.probabilities(rows), rows, strict=True)
-        probabilities = [
-            check_shares(share, len(one), method.steps_, method) for share, one in pairs
-        ]
+        probabilities = [one.probabilities for one in readings]
         per_second = features[0].rate
         # A video without any step is not a normal one, and a copy counts once.
         copies = find_copies(digests)
@@ -90,8 +81,10 @@ def fit(
             if (one >= 0).any() and features[place].name not in copies
         ]
         normal = normal or list(range(len(rows)))
-        left_out = leave_out(method, rows).of(normal)
-
+        left_out = method.left_out_ or LeftOut(
+            method.labels_, probabilities, [one.novelty for one in readings]
+        )
+        left_out = left_out.of(normal)
         expectations = learn_expectations(
             # Without annotations, use held-out labels: they are as noisy as those of new videos.
             left_out.labels if annotations is None else [method.labels_[place] for place in normal],
@@ -150,13 +143,16 @@ def refuse_transcripts(method: str) -> NoReturn:
 
 
 def _accepted(
-    method: Method, constraints: list[Constraint | None], labels: Sequence[Labels | None]
+    method: Method, constraints: list[Constraint | None], lengths: Sequence[int]
 ) -> list[Constraint | None]:
-    """The constraints for a `method`; clicks become one-row `labels` if it takes only labels."""
+    """The constraints for a `method`; clicks become one-row labels if it takes only labels."""
     takes = method.learns_from
     if "transcript" not in takes and any(one and one.transcript for one in constraints):
         refuse_transcripts(type(method).__name__)
-    return constraints if "clicks" in takes else as_constraints(labels)
+    if "clicks" in takes:
+        return constraints
+    pairs = zip(constraints, lengths, strict=True)
+    return as_constraints([None if one is None else one.as_labels(rows) for one, rows in pairs])
 
 
 def timeline_of(

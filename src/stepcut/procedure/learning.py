@@ -20,13 +20,13 @@ from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
-from stepcut.methods import METHODS
+from stepcut.methods import METHODS, find_method
 from stepcut.methods.inputs import StepCount, as_step_count, as_whole_count, build, plain_numbers
-from stepcut.methods.method import NEEDED, Method
+from stepcut.methods.method import Method
 from stepcut.order.orders import find_alike
 from stepcut.parallel import open_engine
 from stepcut.parallel.engine import Engine
-from stepcut.plugins import check_part, find, name_of
+from stepcut.plugins import name_of
 from stepcut.procedure.fitting import fingerprint, fit, refuse_transcripts
 from stepcut.procedure.folder import check_output
 from stepcut.procedure.labels import (
@@ -168,16 +168,18 @@ def learn(
     if output is not None:
         check_output(output)
     choose_device(run.device)  # fail before any work
-    part = find_method(method, output)
+    part: Method | type[Method] = find_method(method)
+    if output is not None and not isinstance(part, type):
+        check_keepable(part, output)
     steps = check_steps(
         steps, run.names, None if isinstance(part, type) else part.settings().get("steps")
     )
     read, orders, listed = read_labels(labels), read_orders(transcripts), read_recipe(recipe)
     given = bool(read or orders or listed)
     check_settings(part, seed, options)
-    if isinstance(part, type) and not getattr(part, "chooses_steps", True) and not given:
+    if isinstance(part, type) and not part.chooses_steps and not given:
         as_whole_count(steps, part.__name__)
-    if (orders or listed) and "transcript" not in getattr(part, "learns_from", ()):
+    if (orders or listed) and "transcript" not in part.learns_from:
         refuse_transcripts(method if isinstance(method, str) else type(method).__name__)
     if listed and run.names is not None:
         raise OptionError("recipe and names are both set; give one of the two.", setting="names")
@@ -262,19 +264,6 @@ def already_there(output: AnyPath, wanted: str) -> bool:
 
 FEWEST_ROWS = 3
 """Feature rows in all videos together that choosing the number of steps needs."""
-
-
-def find_method(
-    method: str | Method | type[Method], output: AnyPath | None
-) -> Method | type[Method]:
-    """Find a method by name; refuse a custom one that breaks the contract or cannot be saved."""
-    part: Method | type[Method] = (
-        find("method", method, METHODS) if isinstance(method, str) else method
-    )
-    check_part("method", method, part, NEEDED, METHODS)
-    if output is not None and not isinstance(part, type):
-        check_keepable(part, output)
-    return part
 
 
 def make_method(

@@ -74,10 +74,10 @@ def _try(procedure: Procedure) -> None:
     """Run every operation on two empty rows, to detect inconsistent files on loading."""
     count, method = len(procedure.learned_steps), procedure.method
     rows = np.zeros((2, *map(int, procedure.config["shape"])), dtype=np.float32)
-    shares = method.probabilities([rows])[0]
-    if shares.shape != (2, count) or not np.isfinite(shares).all():
-        raise ValueError(f"probabilities {shares.shape} for {count} steps")
-    if not np.isfinite(method.novelty([rows])[0]).all():
+    read = method.read(rows)
+    if read.probabilities.shape != (2, count) or not np.isfinite(read.probabilities).all():
+        raise ValueError(f"probabilities {read.probabilities.shape} for {count} steps")
+    if not np.isfinite(read.novelty).all():
         raise ValueError("novelty is not finite")
     every = np.repeat(np.arange(count), 2)
     check_labels(every, float(procedure.rate), procedure.expectations, names=procedure.model_steps)

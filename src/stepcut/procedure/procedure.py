@@ -22,7 +22,7 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, is_address, whole_path
 from stepcut.guidance.guide import Guide
 from stepcut.methods.inputs import Array, build
-from stepcut.methods.method import adapt
+from stepcut.methods.suggest import suggest
 from stepcut.procedure.content import Digest, check_unchanged, find_learned, has_content
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.labels import (
@@ -143,7 +143,7 @@ class Procedure(ProcedureState):
         config = {**self.config, "settings": settings}
         config["fingerprint"] = fingerprint(features, config, names, annotations)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
-        made = adapt(build(type(self.method), settings))
+        made = build(type(self.method), settings)
         # New annotations may name other steps than the current ones.
         same = names == self.steps and not (read or orders or listed)
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
@@ -229,7 +229,7 @@ class Procedure(ProcedureState):
             )
 
         done = [place for place, name in enumerate(names) if name in videos and is_done(name)]
-        reasons = self.method.suggest([one.rows for one in features], done, int(n))
+        reasons = suggest([self.method.read(one.rows).embedding for one in features], done, int(n))
         return [(names[place], reason) for place, reason in reasons]
 
     def learned_features(
@@ -355,12 +355,11 @@ class Procedure(ProcedureState):
         ['cut bread', 'add jam']
         """
         features = self.features(video, device, progress)
-        rows = [features.rows]
         if self._is_learned(features):
             return self.timelines[features.name]
-        probabilities = self.method.probabilities(rows)[0]
-        seen = without_blind(self.method.predict(rows)[0], features, self.expectations.inputs)
-        return timeline_of(features, seen, probabilities, self.steps, self.shown_steps)
+        read = self.method.read(features.rows)
+        labels = without_blind(read.labels, features, self.expectations.inputs)
+        return timeline_of(features, labels, read.probabilities, self.steps, self.shown_steps)
 
     def _is_learned(self, features: Features) -> bool:
         """Whether a person has annotated this video, so that `segment` returns the annotation."""
@@ -424,14 +423,14 @@ class Procedure(ProcedureState):
         if rules is not None:
             expectations = replace(expectations, rules=parse_rules(rules, names, self.former_names))
         features = self.features(video, device, progress)
-        labels, probabilities, novelty, embedding = self._read(features.rows)
+        read = self.method.read(features.rows)
         report = check_labels(
-            without_blind(labels, features, expectations.inputs),
+            without_blind(read.labels, features, expectations.inputs),
             seconds=features.end,
             rate=float(self.rate),
-            probabilities=probabilities,
-            novelty=novelty,
-            embedding=embedding,
+            probabilities=read.probabilities,
+            novelty=read.novelty,
+            embedding=read.embedding,
             expectations=expectations,
             names=names,
             video=features.name,
@@ -442,16 +441,6 @@ class Procedure(ProcedureState):
             unchecked=unchecked_inputs(features, expectations.inputs),
         )
         return without_accepted(report, self.document.fine)
-
-    def _read(self, rows: Array) -> tuple[Any, Any, Any, Any]:
-        """Return the labels, probabilities, novelty and embedding of a video."""
-        one, read = [rows], self.method
-        return (
-            read.predict(one)[0],
-            read.probabilities(one)[0],
-            read.novelty(one)[0],
-            read.embed(one)[0],
-        )
 
     def guide(self) -> Guide:
         """Return a guide that follows a live recording frame by frame.
@@ -475,7 +464,7 @@ class Procedure(ProcedureState):
             float(self.rate),
             self.expectations,
             self.model_steps,
-            self._read,
+            self.method.read,
             shape=self.config["shape"],
         )
 

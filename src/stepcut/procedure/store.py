@@ -48,7 +48,7 @@ from stepcut.files.atomic import (
 from stepcut.methods import METHODS
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import plain_numbers
-from stepcut.methods.method import Method, adapt
+from stepcut.methods.method import Method
 from stepcut.methods.quality import Quality
 from stepcut.plugins import find_saved, is_own, name_of, trusting
 from stepcut.procedure.content import Digest
@@ -246,7 +246,7 @@ def read(
         arrays = safetensors.numpy.load(model)
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("model.safetensors contains NaN or infinite values")
-        learned = adapt(kind.restore(config["settings"], arrays))
+        learned = kind.restore(config["settings"], arrays)
         if [len(labels) for labels in learned.labels_] != list(fields["samples"].values()):
             raise ValueError("the model was learned from other videos")
         expectations = Expectations.from_json(

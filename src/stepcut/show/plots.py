@@ -161,7 +161,7 @@ def embedding(
             value=len(rows),
             allowed=len(names),
         )
-    embedded = procedure.method.embed(rows)
+    embedded = [procedure.method.read(one).embedding for one in rows]
     points = np.concatenate(embedded).astype(np.float64)
     steps = np.concatenate(
         [procedure.labels[name][: len(rows_)] for name, rows_ in zip(names, embedded, strict=True)]

@@ -75,20 +75,17 @@ def test_the_method_of_the_paper_takes_no_labels(kitchen):
 
 def test_a_taught_method_can_be_stored(kitchen, taught):
     again = StepCut.restore(taught.settings(), taught.state())
-    for first, second in zip(
-        taught.probabilities(kitchen[0]), again.probabilities(kitchen[0]), strict=True
-    ):
-        np.testing.assert_array_equal(first, second)
-    np.testing.assert_array_equal(again.predict(kitchen[0])[4], taught.predict(kitchen[0])[4])
+    for video in kitchen[0]:
+        for first, second in zip(taught.read(video), again.read(video), strict=True):
+            np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(
         again.online().push(kitchen[0][0][0]), taught.online().push(kitchen[0][0][0])
     )
 
 
 def test_probabilities_of_a_taught_method_are_shares_of_the_steps(kitchen, taught):
-    for share, cut, true in zip(
-        taught.probabilities(kitchen[0]), taught.predict(kitchen[0]), kitchen[1], strict=True
-    ):
+    for video, true in zip(*kitchen, strict=True):
+        cut, share, *_ = taught.read(video)
         assert share.shape == (len(true), len(STEPS))
         np.testing.assert_allclose(share.sum(axis=1), 1)
         assert (share.argmax(axis=1) == cut)[cut >= 0].mean() > 0.95
@@ -113,7 +110,10 @@ def test_labelled_videos_are_seen_less_surely_when_they_are_left_out():
     assert method.left_out_ is not None
     assert [len(cut) for cut in method.left_out_.labels] == [len(video) for video in rows]
     sure = []
-    for seen in (method.left_out_.probabilities, method.probabilities(rows)):
+    for seen in (
+        method.left_out_.probabilities,
+        [method.read(video).probabilities for video in rows],
+    ):
         np.testing.assert_allclose(np.concatenate(seen).sum(axis=1), 1)
         whole, known = np.concatenate(seen[:3]), np.concatenate(true[:3])
         sure.append(whole[known >= 0][np.arange((known >= 0).sum()), known[known >= 0]].mean())

@@ -47,11 +47,11 @@ def test_learn_tunes_the_backbone_and_segment_uses_it(tmp_path):
         (s.step, s.start, s.end) for s in procedure.timelines[name]
     ]
 
-    rows = [one.rows for one in procedure.learned_features()]
-    embedded = method.embed(rows)[0]
+    rows = procedure.learned_features()[0].rows
+    embedded = method.read(rows).embedding
     with_untuned = dict(method.state())
     for number, each in enumerate(tuned.names):
         with_untuned[f"embedder.backbone.weights.{number}"] = untuned[each][0]
         with_untuned[f"embedder.backbone.biases.{number}"] = untuned[each][1]
-    other = CnC.restore(method.settings(), with_untuned).embed(rows)[0]
+    other = CnC.restore(method.settings(), with_untuned).read(rows).embedding
     assert np.abs(other - embedded).max() > 1e-3 * np.abs(embedded).max()

@@ -45,8 +45,9 @@ def test_a_segmenter_object_is_saved_and_loaded(videos, tmp_path):
     assert loaded.method.segmenter == "procut"
     assert loaded.method.segmenter_.settings() == own.settings()
     rows = list(videos.values())
-    for one, other in zip(learned.method.predict(rows), loaded.method.predict(rows), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for one in rows:
+        for before, after in zip(learned.method.read(one), loaded.method.read(one), strict=True):
+            np.testing.assert_array_equal(before, after)
 
 
 def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(videos, tmp_path):
@@ -58,8 +59,8 @@ def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(video
     with raises(ProcedureError, ":Halves", "trust=True"):
         sc.load(tmp_path / "p.proc")
     loaded = sc.load(tmp_path / "p.proc", trust=True)
-    rows = list(videos.values())
-    np.testing.assert_array_equal(loaded.method.predict(rows)[0], learned.method.predict(rows)[0])
+    rows = videos["v0"]
+    np.testing.assert_array_equal(loaded.method.read(rows).labels, learned.method.read(rows).labels)
 
 
 def test_a_segmenter_object_is_left_alone_and_follows_the_method(videos):
@@ -153,9 +154,7 @@ def test_what_is_set_by_hand_comes_before_a_preset(videos, caplog, preset):
     assert method.embedder_.losses.weight == 3
     assert method.segmenter_.settings()["m"] == 1.5
     again = CnC.restore(method.settings(), method.state())
-    np.testing.assert_array_equal(
-        again.predict([videos["v0"]])[0], method.predict([videos["v0"]])[0]
-    )
+    np.testing.assert_array_equal(again.read(videos["v0"]).labels, method.read(videos["v0"]).labels)
 
 
 def test_as_published_every_loss_trains_another_network_and_as_released_tc3i_is_tcc(videos):
@@ -163,7 +162,7 @@ def test_as_published_every_loss_trains_another_network_and_as_released_tc3i_is_
 
     def embed(loss, **preset):
         method = CnC(steps=3, loss=loss, train={"iterations": 30, "dim": 8}, **preset)
-        return method.fit(rows).embed(rows)[0]
+        return method.fit(rows).read(rows[0]).embedding
 
     np.testing.assert_array_equal(embed("tc3i", as_released=True), embed("tcc", as_released=True))
     found = {loss: embed(loss, as_published=True) for loss in ("tc3i", "tcc", "lav", "lav+tcc")}

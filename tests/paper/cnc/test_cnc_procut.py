@@ -33,9 +33,7 @@ def test_the_same_setting_means_the_same_at_every_rate(window):
 def test_the_cut_is_the_lowest_energy_of_its_probabilities():
     videos = kitchen(1)
     segmenter = ProCut(steps=5, smoothness=3.0).fit(videos)
-    for shares, labels in zip(
-        segmenter.probabilities(videos), segmenter.predict(videos), strict=True
-    ):
+    for labels, shares, *_ in map(segmenter.read, videos):
         assert np.array_equal(labels, chain(1 - shares, 3.0))
 
 
@@ -44,9 +42,8 @@ def test_with_a_window_the_energy_is_no_higher_than_the_chains():
     wide = ProCut(steps=5, rate=2, smoothness=0.5, window=5.0).fit(videos)
     narrow = ProCut(steps=5, rate=2, smoothness=0.5).fit(videos)
     better = 0
-    for shares, a, b in zip(
-        wide.probabilities(videos), wide.predict(videos), narrow.predict(videos), strict=True
-    ):
+    for video in videos:
+        (a, shares, *_), (b, *_) = wide.read(video), narrow.read(video)
         links, weights = window_links(len(a), 5.0, 2.0, 1.0)
         assert energy(1 - shares, links, weights, a) <= energy(1 - shares, links, weights, b)
         better += not np.array_equal(a, b)
@@ -58,12 +55,11 @@ def test_smoother_means_fewer_changes_and_none_means_the_nearest_step():
     changes = []
     for smoothness in (0.0, 1.0, 5.0, 1000.0):
         segmenter = ProCut(steps=5, smoothness=smoothness).fit(videos)
-        labels = segmenter.predict(videos)
-        changes.append(sum(int(np.count_nonzero(np.diff(video))) for video in labels))
+        readings = [segmenter.read(video) for video in videos]
+        changes.append(sum(int(np.count_nonzero(np.diff(one.labels))) for one in readings))
         if smoothness == 0:
             assert all(
-                np.array_equal(a, b.argmax(axis=1))
-                for a, b in zip(labels, segmenter.probabilities(videos), strict=True)
+                np.array_equal(one.labels, one.probabilities.argmax(axis=1)) for one in readings
             )
     assert changes == sorted(changes, reverse=True)
     assert changes[0] > changes[2] > changes[3] == 0
@@ -72,10 +68,9 @@ def test_smoother_means_fewer_changes_and_none_means_the_nearest_step():
 def test_a_video_is_cut_alike_alone_and_in_company():
     videos = kitchen(1)
     segmenter = ProCut(steps=5).fit(videos)
-    together = segmenter.predict(videos)
     assert all(
-        np.array_equal(segmenter.predict([v])[0], cut)
-        for v, cut in zip(videos, together, strict=True)
+        np.array_equal(segmenter.read(video).labels, cut)
+        for video, cut in zip(videos, segmenter.labels_, strict=True)
     )
 
 
@@ -105,8 +100,8 @@ def test_alpha_expansion_on_the_chain_is_never_below_the_exact_cut():
     moved = ProCut(steps=3, smoothness=1.5, solver="expansion").fit(videos)
     links = np.stack([np.arange(39), np.arange(1, 40)], axis=1)
     for rows in videos:
-        cost = 1 - exact.probabilities([rows])[0]
-        (best,), (other,) = exact.predict([rows]), moved.predict([rows])
+        best, shares, *_ = exact.read(rows)
+        cost, other = 1 - shares, moved.read(rows).labels
         assert energy(cost, links, 1.5, best) <= energy(cost, links, 1.5, other) + 1e-6
     with raises(OptionError, "'expansion'"):
         ProCut(solver="expansio").fit(videos)

@@ -29,7 +29,7 @@ from stepcut.methods.inputs import (
     fingerprint,
     part,
 )
-from stepcut.methods.method import LeftOut, Method, Online
+from stepcut.methods.method import LeftOut, Method, Online, Reading
 from stepcut.methods.stepcut.chain import build_chain, soften
 from stepcut.methods.stepcut.learning import Learned, learn_model, precision, spread
 from stepcut.methods.stepcut.model import Appearance, Causal, Model, learn_appearance, most_likely
@@ -90,10 +90,6 @@ class StepCut(Method):
 
     width_: float = field(default=0.0, init=False)
     """Width of the Gaussian with which steps were discovered, in rows."""
-    why_steps_: str = field(default="", init=False)
-    """Why it has this number of steps, if the setting does not fix it."""
-    agreement_: float | None = field(default=None, init=False)
-    """Mean agreement of the steps discovered from different starts, until it is saved."""
     _start: "StepCut | None" = field(default=None, init=False)
     _shown: Sequence[Labels] | None = field(default=None, init=False)
     _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
@@ -120,7 +116,7 @@ class StepCut(Method):
         """Learn the steps of all videos together; see `Method.fit`. Annotated steps keep their numbers."""
         del checkpoint  # this takes seconds, not hours
         self.check_settings(constraints)
-        rows = [as_vectors(video) for video in check_videos(features, kinds=(2, 4))]
+        rows = [as_vectors(video) for video in check_videos(features)]
         lengths = [len(video) for video in rows]
         annotations = check_constraints(constraints or [None] * len(rows), lengths)
         # Sorted by content, so that the order of the input does not matter.
@@ -234,7 +230,9 @@ class StepCut(Method):
         plane, sigma, kind = directions[:, :FEWER], float(learned.sigmas[1]), precision(centred)
         slow = [smooth(rows @ plane, sigma).astype(kind, copy=False) for rows in centred]
         self.appearance_ = learn_appearance(slow, self.labels_, self.steps_, plane, sigma)
-        nearest = np.concatenate([self.appearance_.distance(rows) for rows in centred])
+        nearest = np.concatenate(
+            [self.appearance_.distance(self.appearance_.view(rows)) for rows in centred]
+        )
         self.scale_ = float(np.median(nearest)) or 1.0
         self.dimension_ = len(directions)
 
@@ -290,33 +288,33 @@ class StepCut(Method):
             rows = centred[turn[place]]
             return looks[without].view(rows if kept is None else centre(rows[kept]))
 
+        mine = [looks[groups[p]] for p in turn]
         return LeftOut(
             [most_likely(posteriors[p]) for p in turn],
             [self.model_.probabilities(posteriors[p]) for p in turn],
-            [looks[groups[p]].distance(centred[p]) / self.scale_ for p in turn],
+            [
+                look.distance(look.view(centred[p])) / self.scale_
+                for p, look in zip(turn, mine, strict=True)
+            ],
             Computed(lambda p: (looks[groups[p]].view(centred[p]), looks[groups[p]].shown), turn),
             embed,
             [groups[p] for p in turn],
         )
 
-    # ------------------------------------------------------------------ using
+    # ------------------------------------------------------------------ reading
 
-    def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
-        """Each frame where the same step of different videos lies close, (T, p) per video."""
-        return [self.appearance_.view(rows).astype(np.float32) for rows in self._centred(features)]
-
-    def probabilities(self, features: Sequence[Array]) -> list[Floats]:
-        """How likely each frame shows each step, (T, K) per video."""
-        rows = self._centred(features)
-        return [self.model_.probabilities(self.model_.posterior(one)) for one in rows]
-
-    def predict(self, features: Sequence[Array]) -> list[Labels]:
-        """Segment videos, new ones too: (T,) per video, -1 is background."""
-        return [most_likely(self.model_.posterior(rows)) for rows in self._centred(features)]
-
-    def novelty(self, features: Sequence[Array]) -> list[Floats]:
-        """Distance to the nearest step, in units of what is usual in the videos learned from."""
-        return [self.appearance_.distance(rows) / self.scale_ for rows in self._centred(features)]
+    def read(self, features: Array) -> Reading:
+        """Read one video: its steps, the softened posterior, and the distance to the nearest step."""
+        self._check_fitted()
+        [video] = check_videos([features], len(self.mean_))
+        rows = centre(as_vectors(video))
+        posterior, view = self.model_.posterior(rows), self.appearance_.view(rows)
+        return Reading(
+            most_likely(posterior),
+            self.model_.probabilities(posterior),
+            self.appearance_.distance(view) / self.scale_,
+            view.astype(np.float32),
+        )
 
     def online(self) -> Online:
         """Step probabilities frame by frame, from the past alone."""
@@ -329,16 +327,6 @@ class StepCut(Method):
         if callable(self._left_out):
             self._left_out = self._left_out()
         return self._left_out
-
-    @property
-    def chosen_(self) -> dict[str, Any]:
-        """The width of the Gaussian, so that learning again need not look for it."""
-        return {"seconds": self.width_ / float(self.rate)}
-
-    def _centred(self, features: Sequence[Array]) -> list[Floats]:
-        self._check_fitted()
-        videos = check_videos(features, len(self.mean_), kinds=(2, 4))
-        return [centre(as_vectors(video)) for video in videos]
 
     def _check_fitted(self) -> None:
         if self._old is not None:

@@ -107,9 +107,9 @@ class Appearance(Kept):
         """One centred video (T, d) in the embedding, (T, p), rows of length nearly 1."""
         return soft_normalise(smooth(rows @ self.axes, self.sigma), self.norm)
 
-    def distance(self, rows: Floats) -> Floats:
-        """Distance of each row of one centred video to the nearest step, (T,)."""
-        return np.asarray(np.sqrt(squared_distances(self.view(rows), self.centres).min(axis=1)))
+    def distance(self, view: Floats) -> Floats:
+        """Distance of each row of a `view` (T, p) to the nearest step, (T,)."""
+        return np.asarray(np.sqrt(squared_distances(view, self.centres).min(axis=1)))
 
     @property
     def shown(self) -> Floats:
@@ -164,7 +164,7 @@ class Causal:
 
     def push(self, row: Array) -> Floats:
         """Take the next feature row; give its probabilities (K,)."""
-        [rows] = check_videos([np.asarray(row)[None]], len(self.mean), kinds=(2, 4))
+        [rows] = check_videos([np.asarray(row)[None]], len(self.mean))
         vector = as_vectors(rows)[0].astype(np.float64)
         self.seen += 1
         self.total += vector

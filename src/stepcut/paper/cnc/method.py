@@ -7,7 +7,7 @@ import inspect
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stepcut.checks import check_number
 from stepcut.errors import OptionError, unknown
 from stepcut.features.spec import FeatureSpec
-from stepcut.methods import METHODS
+from stepcut.methods import METHODS, find_method
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import (
@@ -25,10 +25,11 @@ from stepcut.methods.inputs import (
     Labels,
     build,
     check_fitted,
+    kept_settings,
     part,
     plain_numbers,
 )
-from stepcut.methods.method import NEEDED, Curve, Method, adapt
+from stepcut.methods.method import Curve, Method, Reading
 from stepcut.paper.cnc.settings import (
     HOME,
     PRESETS,
@@ -37,7 +38,7 @@ from stepcut.paper.cnc.settings import (
     group_settings,
     preset_settings,
 )
-from stepcut.plugins import Lazy, check_part, find, find_saved, name_of
+from stepcut.plugins import Lazy, find, find_saved, name_of
 from stepcut.progress import Hook, silent
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class CnC(Method):
     Examples
     --------
     >>> trained = sc.learn(videos, steps=3, method="cnc", dim=4, train={"iterations": 3})
-    >>> trained.method.embed([new])[0].shape
+    >>> trained.method.read(new).embedding.shape
     (40, 4)
     """
 
@@ -101,14 +102,14 @@ class CnC(Method):
         """Train the embedder, then segment all videos together; `constraints` are not supported."""
         self.check_settings(constraints)
         self.segmenter_ = self._make_segmenter()
-        if isinstance(self.segmenter_, Method):
-            self.segmenter_.check_settings()  # fail before training
+        self.segmenter_.check_settings()  # fail before training
         self.embedder_ = self._make_embedder()
         if self.preset:
             log.warning("As %s, except for: %s.", self.preset, "; ".join(PRESETS[self.preset]))
         embeddings = self.embedder_.fit(
             features, progress=progress, checkpoint=checkpoint
         ).transform(features)
+        self.curve_ = self.embedder_.curve_
         self.labels_ = self.segmenter_.fit(embeddings).labels_
         self.steps_ = self.segmenter_.steps_
         self.centres_, self.scale_ = _measure(embeddings, self.labels_, self.steps_)
@@ -139,12 +140,10 @@ class CnC(Method):
 
     def _make_segmenter(self) -> Method:
         if not isinstance(self.segmenter, str):
-            check_part("segmenter", self.segmenter, self.segmenter, NEEDED, METHODS)
-            custom = adapt(copy.copy(self.segmenter))  # the caller's object stays unchanged
+            custom: Method = copy.copy(find_method(self.segmenter, "segmenter"))
             custom.steps, custom.rate = self.count, self.rate
             return custom
-        maker: type[Method] = find("method", self.segmenter, METHODS, "segmenter")
-        check_part("segmenter", self.segmenter, maker, NEEDED, METHODS)
+        maker: type[Method] = find_method(self.segmenter, "segmenter")
         named = {"steps": self.count, "rate": self.rate, "seed": self.seed}
         takes = inspect.signature(maker).parameters
         chosen = self._preset(self._group("train"))[1].items()
@@ -162,35 +161,23 @@ class CnC(Method):
             )
         return dict(plain_numbers(group))
 
-    def embed(self, features: Sequence[Array]) -> list[NDArray[np.float32]]:
-        """Embed every frame: (T, dim) per video."""
+    def read(self, features: Array) -> Reading:
+        """Read one video: its embedding, cut by the segmenter; novelty is the distance to a step centre."""
         check_fitted(self, "embedder_")
-        return self.embedder_.transform(features)
-
-    def probabilities(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
-        shares = self.segmenter_.probabilities(self.embed(features))
-        return [np.asarray(share, dtype=np.float64) for share in shares]
-
-    def predict(self, features: Sequence[Array]) -> list[Labels]:
-        return self.segmenter_.predict(self.embed(features))
-
-    def novelty(self, features: Sequence[Array]) -> list[NDArray[np.float64]]:
-        """Distance to the nearest step centre, relative to the median of the training videos."""
-        return [
-            _nearest(embedding, self.centres_) / self.scale_ for embedding in self.embed(features)
-        ]
-
-    @property
-    def curve_(self) -> Curve:
-        """The loss and its terms after every training iteration."""
-        check_fitted(self, "embedder_")
-        return self.embedder_.curve_
+        [embedding] = self.embedder_.transform([features])
+        read = self.segmenter_.read(embedding)
+        return Reading(
+            read.labels,
+            read.probabilities.astype(np.float64),
+            _nearest(embedding, self.centres_) / self.scale_,
+            embedding,
+        )
 
     def settings(self) -> dict[str, Any]:
         """Return the settings; a segmenter object becomes its class and its settings."""
         custom = not isinstance(self.segmenter, str)
         return {
-            **{each.name: getattr(self, each.name) for each in fields(self)},
+            **kept_settings(self),
             "segmenter": name_of("method", self.segmenter, METHODS) if custom else self.segmenter,
             # A backbone object is saved with the embedder; a device belongs to the machine.
             "train": {
@@ -239,7 +226,9 @@ class CnC(Method):
         method = cls(**settings)
         about = json.loads(state["embedder"].tobytes())
         method.embedder_ = EMBEDDERS["cnc"].restore(about["settings"], part(state, "embedder."))
-        method.embedder_.curve_ = Curve(tuple(about["curve"]), state["curve"].tolist())
+        method.curve_ = method.embedder_.curve_ = Curve(
+            tuple(about["curve"]), state["curve"].tolist()
+        )
         kind = find_saved("method", settings["segmenter"], METHODS, "segmenter")
         cut = json.loads(state["segmenter"].tobytes())
         method.segmenter_ = kind.restore(cut, part(state, "segmenter."))

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from stepcut.checks import check_number, limited
 from stepcut.errors import choose
-from stepcut.methods.arithmetic import FUZZIFIER, as_vectors, squared_distances
+from stepcut.methods.arithmetic import FUZZIFIER, squared_distances
 from stepcut.methods.baselines.kmeans import CentreMethod, KMeans, find_means, time_cost
 from stepcut.methods.constraints import Constraints
-from stepcut.methods.inputs import Array, Labels, Rows, Videos
+from stepcut.methods.inputs import Array, Labels, Rows
 from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
 from stepcut.paper.cnc.graph import chain, expand, window_links
 
@@ -69,12 +69,11 @@ class ProCut(CentreMethod):
     def shares(self, rows: Array) -> Rows:
         return memberships(self._prepare(rows), self.centres_, self.m, overwrite=True)
 
-    def predict(self, features: Videos) -> list[Labels]:
+    def label(self, videos: list[Array]) -> list[Labels]:
         if not self.join_videos:
-            return super().predict(features)
-        rows = [as_vectors(video) for video in features]
-        ends = np.cumsum([len(video) for video in rows])[:-1]
-        return np.split(self.segment(np.concatenate(rows)), ends)
+            return super().label(videos)
+        ends = np.cumsum([len(video) for video in videos])[:-1]
+        return np.split(self.segment(np.concatenate(videos)), ends)
 
     def segment(self, rows: Array) -> Labels:
         """Labels of minimum energy: exact on the chain, alpha-expansion for a wider window."""
