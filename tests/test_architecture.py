@@ -11,7 +11,7 @@ import stepcut
 ROOT = Path(stepcut.__file__).parent
 
 LAYERS = [
-    {"errors", "version", "plugins", "checks", "threads", "matching"},
+    {"errors", "version", "plugins", "settings", "threads", "matching"},
     {"progress", "tables", "colours", "jit", "rate", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},

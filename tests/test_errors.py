@@ -10,7 +10,6 @@ import pytest
 from errors_kit import raises
 
 from stepcut import FeatureSpec, Segment, Timeline, errors, learn, write
-from stepcut.checks import check_number
 from stepcut.cli.webhook import check_webhook
 from stepcut.evaluation import score
 from stepcut.features.backbones import load_backbone
@@ -23,6 +22,7 @@ from stepcut.order import learn_graph
 from stepcut.paper import datasets
 from stepcut.paper.experiments import Results, run_experiment
 from stepcut.parallel.local import Local
+from stepcut.settings import check_number
 from stepcut.show.canvas import timelines_of
 
 KINDS = [

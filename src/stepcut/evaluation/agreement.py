@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import check_number
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.clock import merge_names, refuse_clicks
 from stepcut.files.names import match_videos, plain
 from stepcut.matching import best_pairs
+from stepcut.settings import check_number
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline, is_unnamed
 

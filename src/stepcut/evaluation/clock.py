@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import check_number
 from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.features.find import natural
@@ -26,6 +25,7 @@ from stepcut.procedure.lengths import check_lengths
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.rate import as_rate
+from stepcut.settings import check_number
 from stepcut.timeline import Timeline, is_unnamed
 
 CLOCK = 2.0

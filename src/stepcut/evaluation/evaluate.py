@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import SEEDS, check_number
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation.clock import (
     CLOCK,
@@ -40,6 +39,7 @@ from stepcut.evaluation.compare import (
 from stepcut.evaluation.protocols import Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.names import match_videos
+from stepcut.settings import SEEDS, check_number
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import check_number
 from stepcut.errors import OptionError, as_items, choose
 from stepcut.evaluation import metrics
 from stepcut.evaluation.metrics import Labels
@@ -25,6 +24,7 @@ from stepcut.evaluation.protocols import (
     find_rates,
 )
 from stepcut.order import video_order
+from stepcut.settings import check_number
 
 LARGEST = 10_000
 """Largest number of a step or a cluster, since frames are counted for every pair of them."""

@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from stepcut.checks import check_number
-from stepcut.errors import OptionError, choose, wrong
+from stepcut.errors import OptionError, wrong
 from stepcut.files.addresses import as_path, is_address, path_text
 from stepcut.rate import as_rate
+from stepcut.settings import setting, settings_of
 
 VECTORS = "vectors"
 """Stored instead of a backbone if a procedure was learned from feature files."""
@@ -37,50 +37,58 @@ class FeatureSpec:
     Fraction(4, 1)
     """
 
-    backbone: str = "efficientnet-lite0"
-    """A name, a model file, `timm:`, `hf:` or `open_clip:` NAME, or `package.module:Class`."""
-    fps: Fraction = Fraction(2)
-    """Rows per second."""
-    weights: str | None = None
-    """A weights file; "fetch", or a name in `weights.FETCHABLE`, allows a download."""
-    layer: str | None = None
-    """Block of resnet50 whose maps are used."""
-    family: str | None = None
-    """Kind of ResNet-50 of the weights: "v1.5" or "v1"."""
-    size: int | None = None
-    """Side of the square input frames in pixels."""
-    mean: Three | None = None
-    """Subtracted from frames in 0..1, per channel in the order of `colour`."""
-    scale: Three | None = None
-    """Divisor after that; on most model cards, the standard deviation."""
-    colour: str | None = None
-    """Order of the colour channels: "rgb" or "bgr"."""
-    output: str | None = None
-    """Name of the output to use."""
-    clip_frames: int | None = None
-    """Frames per clip, for networks that compute a row from several frames."""
-    clip_fps: Fraction | None = None
-    """Frames per second inside a clip, rounded to a multiple of `fps`."""
-    columns: tuple[str, ...] | None = None
-    """Names of the columns of sensor files, sorted; None if they have no header."""
-    fast: bool = False
-    """Decode less: a row may show a frame up to two rows older, in lower quality."""
+    backbone: str = setting(
+        "efficientnet-lite0",
+        "A name, a model file, `timm:`, `hf:` or `open_clip:` NAME, or `package.module:Class`.",
+    )
+    fps: Fraction = setting(Fraction(2), "Rows per second.", 0, 1000, above=True)
+    weights: str | None = setting(
+        None, 'A weights file; "fetch", or a name in `weights.FETCHABLE`, allows a download.'
+    )
+    layer: str | None = setting(None, "Block of resnet50 whose maps are used.")
+    family: str | None = setting(None, 'Kind of ResNet-50 of the weights: "v1.5" or "v1".')
+    size: int | None = setting(None, "Side of the square input frames in pixels.", 1, 4096)
+    mean: Three | None = setting(
+        None, "Subtracted from frames in 0..1, per channel in the order of `colour`."
+    )
+    scale: Three | None = setting(
+        None, "Divisor after that; on most model cards, the standard deviation."
+    )
+    colour: Literal["rgb", "bgr"] | None = setting(
+        None, 'Order of the colour channels: "rgb" or "bgr".'
+    )
+    output: str | None = setting(None, "Name of the output to use.")
+    clip_frames: int | None = setting(
+        None, "Frames per clip, for networks that compute a row from several frames.", 1, 1024
+    )
+    clip_fps: Fraction | None = setting(
+        None,
+        "Frames per second inside a clip, rounded to a multiple of `fps`.",
+        0,
+        1000,
+        above=True,
+    )
+    columns: tuple[str, ...] | None = setting(
+        None, "Names of the columns of sensor files, sorted; None if they have no header."
+    )
+    fast: bool = setting(
+        False, "Decode less: a row may show a frame up to two rows older, in lower quality."
+    )
     digest: str | None = field(default=None, compare=False, repr=False)
     """Start of the SHA-256 of the model or weights file, set once it was opened."""
     trusted: bool = field(default=True, compare=False, repr=False)
     """Whether custom code in `backbone` may be imported; false for a spec read from a file."""
 
     def __post_init__(self) -> None:
+        settings = settings_of(FeatureSpec)
         for each in fields(self):
             name, value = each.name, getattr(self, each.name)
             if name in _PARSERS and value is not None:
                 object.__setattr__(self, name, _PARSERS[name](value, name))
-            elif each.type is not bool and value is not None and not isinstance(value, str):
-                raise wrong(name, value, "is not a string.")
+            elif name in settings:
+                settings[name].check(value)
         if self.scale is not None and 0 in self.scale:
             raise wrong("scale", self.scale, "contains 0, but is a divisor. Use 1 for 0..1.")
-        if self.colour is not None:
-            choose("colour", self.colour, {"rgb": 1, "bgr": 2})
         if self.weights not in (None, FETCH) and not str(self.weights).startswith("torchvision:"):
             object.__setattr__(self, "weights", _file(str(self.weights), "weights"))
         if self.is_file:
@@ -145,7 +153,7 @@ def _whole(value: Any, name: str) -> int:
     """Read an integer, also from the text of a model file."""
     with suppress(ValueError):
         value = int(value) if isinstance(value, str) else value
-    check_number(name, value, 1, {"size": 4096, "clip_frames": 1024}[name], whole=True)
+    settings_of(FeatureSpec)[name].check(value)
     return int(value)
 
 

@@ -23,13 +23,13 @@ from stepcut.checking.expectations import Expectations
 from stepcut.checking.report import Finding, Report
 from stepcut.checking.rules import broken_rules
 from stepcut.checking.usual import swap_chances
-from stepcut.checks import check_number
 from stepcut.errors import FeatureError
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import Online, Reading
 from stepcut.order.learn import Occurrence
 from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
+from stepcut.settings import check_number
 from stepcut.timeline import BACKGROUND
 
 ENOUGH, FIRM = 0.25, 0.5

@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import check_number
 from stepcut.errors import OptionError
 from stepcut.methods.arithmetic import squared_distances, step_sums
 from stepcut.methods.inputs import Labels
+from stepcut.settings import check_number
 
 
 @dataclass(frozen=True)

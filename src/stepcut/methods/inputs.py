@@ -2,13 +2,13 @@
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, NotLearned, OptionError, placed, unknown
+from stepcut.errors import FeatureError, NotLearned, OptionError, placed
 from stepcut.features.features import check_rows
 
 Array = NDArray[Any]
@@ -72,15 +72,6 @@ def as_whole_count(steps: Any, method: str) -> int:
             value=steps,
         )
     return count
-
-
-def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
-    """Call `maker` with settings; refuse unknown ones with the nearest name."""
-    known = list(inspect.signature(maker).parameters)
-    for name in settings:
-        if name not in known:
-            raise unknown("setting", name, known)
-    return maker(**settings)
 
 
 def plain_numbers(settings: Any) -> Any:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import OptionError
 from stepcut.features.features import check_rows
 from stepcut.files.addresses import AnyPath
@@ -33,6 +32,7 @@ from stepcut.methods.inputs import (
     plain_numbers,
 )
 from stepcut.progress import Hook, silent
+from stepcut.settings import SEEDS, Setting, check_fields, setting, settings_of
 
 
 class Reading(NamedTuple):
@@ -119,15 +119,6 @@ class Method:
     `fit` and `read` follow from these; override `read` if a better novelty or embedding exists.
     `__init__` only stores settings; learned attributes end in `_`, and their arrays are saved.
 
-    Parameters
-    ----------
-    steps
-        Number of steps; with `chooses_steps`, also "auto" or (fewest, most).
-    rate
-        Feature rows per second.
-    seed
-        Seed of random draws: the same seed gives the same steps.
-
     Attributes
     ----------
     labels_
@@ -152,9 +143,11 @@ class Method:
     """Whether orders follow the mean time of each step, as in the paper, also for repeated steps.
     """
 
-    steps: StepCount = 7
-    rate: float | Fraction = limited(1.0, 0, above=True)
-    seed: int = limited(0, 0, SEEDS, whole=True)
+    steps: StepCount = setting(
+        7, 'Number of steps; with `chooses_steps`, also "auto" or (fewest, most).'
+    )
+    rate: float | Fraction = setting(1.0, "Feature rows per second.", 0, above=True)
+    seed: int = setting(0, "Seed of random draws: the same seed gives the same steps.", 0, SEEDS)
 
     why_steps_: str = field(default="", init=False)
     """Why it has this number of steps, in a sentence, if the number was not set."""
@@ -250,7 +243,7 @@ class Method:
 
     def check_settings(self, constraints: Constraints | None = None) -> None:
         """Refuse wrong settings, and constraints that the method does not learn from."""
-        check_limits(self)
+        check_fields(self)
         as_step_count(self.steps) if self.chooses_steps else self.count
         for one in constraints or ():
             for name in () if one is None else one.parts:
@@ -260,6 +253,11 @@ class Method:
                         "method does.",
                         setting=name,
                     )
+
+    @classmethod
+    def described(cls) -> Mapping[str, Setting]:
+        """All settings by name, as on the command line."""
+        return settings_of(cls)
 
     @classmethod
     def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:

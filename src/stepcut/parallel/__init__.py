@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from stepcut.checks import check_number
 from stepcut.errors import choose
 from stepcut.parallel.engine import Engine
 from stepcut.parallel.local import Local
 from stepcut.parallel.ray import Ray
+from stepcut.settings import check_number
 
 ENGINES: dict[str, Callable[[int | None, str | None], Engine]] = {"local": Local, "ray": Ray}
 

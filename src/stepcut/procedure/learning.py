@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.checking.calibrate import check_false_alarms
-from stepcut.checks import check_limits
 from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import choose_device, load_backbone
 from stepcut.features.backbones.backbone import Backbone
@@ -21,7 +20,7 @@ from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
 from stepcut.methods import METHODS, find_method
-from stepcut.methods.inputs import StepCount, as_step_count, as_whole_count, build, plain_numbers
+from stepcut.methods.inputs import StepCount, as_step_count, as_whole_count, plain_numbers
 from stepcut.methods.method import Method
 from stepcut.order.orders import find_alike
 from stepcut.parallel import open_engine
@@ -45,6 +44,7 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import check_keepable, has_work, read_config
 from stepcut.progress import Hook, default_hook
 from stepcut.rate import Rate
+from stepcut.settings import build, check_fields, setting
 from stepcut.version import versions
 
 
@@ -58,25 +58,31 @@ class LearnOptions:
     ['cut', 'butter', 'jam']
     """
 
-    names: Sequence[str] | None = None
-    """Names for the steps, in the order of their numbers."""
-    namer: Namer | None = None
-    """Function from pictures (H, W, 3) of a step to name suggestions; they do not rename steps."""
-    device: str = "auto"
-    """Where the backbone runs, and a method that has a `device`: auto, cpu or cuda."""
-    cache: AnyPath | None = None
-    """The folder for computed features."""
-    strict: bool = False
-    """Stop at the first unusable video instead of skipping it."""
-    false_alarms: float = 0.05
-    """The accepted false-alarm rate of `check`; a small rate needs many videos."""
-    engine: str | Engine | None = None
-    """Where features are computed: "local" (this machine) or "ray" (a cluster)."""
-    workers: int | None = None
-    address: str | None = None
-    """The address of the cluster."""
+    names: Sequence[str] | None = setting(
+        None, "Names for the steps, in the order of their numbers."
+    )
+    namer: Namer | None = setting(
+        None,
+        "Function from pictures (H, W, 3) of a step to name suggestions; they do not rename steps.",
+    )
+    device: str = setting(
+        "auto", "Where the backbone runs, and a method that has a `device`: auto, cpu or cuda."
+    )
+    cache: AnyPath | None = setting(None, "The folder for computed features.")
+    strict: bool = setting(False, "Stop at the first unusable video instead of skipping it.")
+    false_alarms: float = setting(
+        0.05, "The accepted false-alarm rate of `check`; a small rate needs many videos."
+    )
+    engine: str | Engine | None = setting(
+        None, 'Where features are computed: "local" (this machine) or "ray" (a cluster).'
+    )
+    workers: int | None = setting(
+        None, "Number of parallel processes; by default the engine chooses.", 1
+    )
+    address: str | None = setting(None, "The address of the cluster.")
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_false_alarms(self.false_alarms)
         if self.namer is not None and not callable(self.namer):
             raise OptionError(
@@ -298,7 +304,7 @@ def check_settings(part: Method | type[Method], seed: int, options: Mapping[str,
     """Refuse wrong settings of a method before features are computed."""
     tried: Any = make_method(part, 2 if isinstance(part, type) else "auto", 1.0, seed, options)
     if is_dataclass(tried):
-        check_limits(tried)
+        check_fields(tried)
 
 
 def check_steps(steps: Any, names: Sequence[str] | None, own: Any) -> StepCount:

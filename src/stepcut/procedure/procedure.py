@@ -12,7 +12,6 @@ from stepcut.checking.check import check_labels
 from stepcut.checking.inputs import check_inputs, unchecked_inputs, without_blind
 from stepcut.checking.report import Report, without_accepted
 from stepcut.checking.rules import parse_rules
-from stepcut.checks import check_number
 from stepcut.colours import colour
 from stepcut.errors import OptionError, VideoError
 from stepcut.features.extract import Source, read_like, read_source
@@ -21,7 +20,7 @@ from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, is_address, whole_path
 from stepcut.guidance.guide import Guide
-from stepcut.methods.inputs import Array, build
+from stepcut.methods.inputs import Array
 from stepcut.methods.suggest import suggest
 from stepcut.procedure.content import Digest, check_unchanged, find_learned, has_content
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
@@ -38,6 +37,7 @@ from stepcut.procedure.naming import Recipe, read_recipe
 from stepcut.procedure.state import ProcedureState
 from stepcut.procedure.store import save
 from stepcut.progress import Hook, default_hook, silent, warn_once
+from stepcut.settings import build, check_number
 from stepcut.timeline import Timeline
 
 Video = str | os.PathLike[str] | Array | Features

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stepcut.checks import check_number
 from stepcut.colours import colour
 from stepcut.errors import OptionError, as_items, check_kind
 from stepcut.evaluation.clock import match_names, merge_names, read_truth
 from stepcut.evaluation.evaluate import Evaluation, evaluate
 from stepcut.files.figures import FIXED, METADATA, drawn_with, save_figure
 from stepcut.procedure.procedure import Procedure
+from stepcut.settings import check_number
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import SEEDS, check_number
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, as_items
 from stepcut.procedure.procedure import Procedure
+from stepcut.settings import SEEDS, check_number
 from stepcut.show.canvas import (
     Found,
     check_procedure,

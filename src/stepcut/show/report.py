@@ -11,7 +11,6 @@ from statistics import median
 from typing import Any
 
 from stepcut.checking.report import Report
-from stepcut.checks import check_number
 from stepcut.colours import EMPTY_COLOUR, ink
 from stepcut.errors import VideoError, as_items, check_kind
 from stepcut.methods.quality import Quality
@@ -19,6 +18,7 @@ from stepcut.order import ProcedureGraph, graph_of_labels
 from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
+from stepcut.settings import check_number
 from stepcut.show import plots
 from stepcut.show.bars import draw_axis, draw_bar
 from stepcut.show.canvas import Compared, check_procedure, compare, to_svg

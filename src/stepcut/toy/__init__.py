@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from stepcut.checks import SEEDS, check_number
 from stepcut.errors import DataError, check_kind, choose
 from stepcut.files.addresses import path_text
 from stepcut.files.atomic import read_json, write_json
 from stepcut.formats import write
 from stepcut.progress import Hook, Stage, silent
+from stepcut.settings import SEEDS, check_number
 from stepcut.timeline import Timeline
 from stepcut.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Script, write_script
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from stepcut.checks import SEEDS, check_number
 from stepcut.errors import check_kind, choose, unknown
+from stepcut.settings import SEEDS, check_number
 from stepcut.timeline import Segment, Timeline
 
 STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "wash dish")

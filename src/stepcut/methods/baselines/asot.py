@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepcut.checks import limited
 from stepcut.methods.arithmetic import Floats, unit
 from stepcut.methods.baselines.kmeans import CentreMethod, find_means, time_cost
 from stepcut.methods.inputs import Array, Rows
+from stepcut.settings import setting
 
 ITERATIONS = 25
 FIRST_STEP = 4.0
@@ -25,28 +25,14 @@ FIRST_STEP = 4.0
 
 @dataclass(eq=False, repr=False)
 class Asot(CentreMethod):
-    """Optimal-transport decoding around k-means centres, on frames of length 1.
-
-    Parameters
-    ----------
-    radius
-        Reach of the links, as a share of the video.
-    alpha
-        Weight of the links against the cost.
-    entropy
-        Weight of the entropy (eps).
-    balance
-        How strongly steps are drawn to equal length (lam).
-    prior
-        Weight of the temporal prior; 0 is off.
-    """
+    """Optimal-transport decoding around k-means centres, on frames of length 1."""
 
     normalise: bool = field(default=True, init=False)
-    radius: float = limited(0.04, 0, 1)
-    alpha: float = limited(0.3, 0, 1)
-    entropy: float = limited(0.07, 0, above=True)
-    balance: float = limited(0.1, 0)
-    restarts: int = limited(10, 1, 10_000, whole=True)
+    radius: float = setting(0.04, "Reach of the links, as a share of the video.", 0, 1)
+    alpha: float = setting(0.3, "Weight of the links against the cost.", 0, 1)
+    entropy: float = setting(0.07, "Weight of the entropy (eps).", 0, above=True)
+    balance: float = setting(0.1, "How strongly steps are drawn to equal length (lam).", 0)
+    restarts: int = setting(10, "Number of starts of k-means.", 1, 10_000)
 
     def _find_centres(self, videos: list[Array]) -> Rows:
         return find_means(self._stack(videos), self.count, self.seed, self.restarts)

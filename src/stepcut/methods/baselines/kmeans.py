@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import limited
 from stepcut.methods.arithmetic import (
     FUZZIFIER,
     as_vectors,
@@ -28,6 +27,7 @@ from stepcut.methods.arithmetic import (
 )
 from stepcut.methods.inputs import Labels, Rows
 from stepcut.methods.method import Method
+from stepcut.settings import setting
 
 SECONDS = 12.0
 """Standard deviation of the temporal Gaussian in the smooth embedding."""
@@ -60,10 +60,10 @@ def _threads() -> Any:
 
 @dataclass(eq=False, repr=False)
 class CentreMethod(Method):
-    """Learns `centres_` (steps, d). `normalise` scales every frame to length 1 first."""
+    """Learns `centres_` (steps, d)."""
 
-    normalise: bool = True
-    prior: float = limited(0.0, 0)
+    normalise: bool = setting(True, "Whether every frame is scaled to length 1 first.")
+    prior: float = setting(0.0, "Weight of when steps usually come; 0 is off.", 0)
 
     def learn(self, videos: list[NDArray[Any]]) -> None:
         self.centres_ = self._find_centres(videos)
@@ -95,7 +95,7 @@ class KMeans(CentreMethod):
     is off. Probabilities are the memberships of fuzzy c-means around the centres.
     """
 
-    restarts: int = limited(10, 1, 10_000, whole=True)
+    restarts: int = setting(10, "Number of starts of k-means.", 1, 10_000)
 
     def _find_centres(self, videos: list[NDArray[Any]]) -> Rows:
         """Also learns the weight of time."""

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from stepcut.checks import limited
 from stepcut.methods.arithmetic import Floats, unit
 from stepcut.methods.baselines.kmeans import time_order
 from stepcut.methods.inputs import BLOCK, Array, Labels
 from stepcut.methods.method import Method
+from stepcut.settings import setting
 
 Means = tuple[NDArray[Any], NDArray[Any]]
 """Mean row (n, d) and mean time (n,) of each cluster."""
@@ -64,18 +64,14 @@ class TwFinch(PerVideo):
 
 @dataclass(eq=False, repr=False)
 class Spectral(PerVideo):
-    """Spectral clustering of the affinities exp(cosine / temperature), the zero-shot row of HiERO.
+    """Spectral clustering of the affinities exp(cosine / temperature), the zero-shot row of HiERO."""
 
-    Parameters
-    ----------
-    temperature
-        Divisor of the cosine.
-    window
-        Seconds of which rows are averaged before, as the matrix has a row and column for each.
-    """
-
-    temperature: float = limited(0.5, 0, above=True)
-    window: float = limited(2.0, 0)
+    temperature: float = setting(0.5, "Divisor of the cosine.", 0, above=True)
+    window: float = setting(
+        2.0,
+        "Seconds of which rows are averaged before.",
+        0,
+    )
 
     def cluster(self, rows: Array) -> Labels:
         from sklearn.cluster import SpectralClustering

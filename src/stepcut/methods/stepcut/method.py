@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import SEEDS, limited
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.arithmetic import Computed, Floats, as_vectors, strongest_directions
 from stepcut.methods.constraints import (
@@ -36,6 +35,7 @@ from stepcut.methods.stepcut.model import Appearance, Causal, Model, learn_appea
 from stepcut.methods.stepcut.restarts import choose_count, choose_width, discover
 from stepcut.methods.stepcut.slow_features import PER_STEP, centre, smooth
 from stepcut.progress import Hook, Stage, silent
+from stepcut.settings import setting
 
 DIRECTIONS, FEWER = 128, 64
 """Principal directions on which the model is learned, and, of them, those on which steps are discovered."""
@@ -51,23 +51,6 @@ TEMPERATURES = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
 class StepCut(Method):
     """Find the steps that videos share, with or without annotations: clicks, transcripts or labels.
 
-    Parameters
-    ----------
-    steps
-        How many, "auto", or the fewest and the most: (8, 14).
-    rate
-        Rows of features per second.
-    seed
-        Of the restarts.
-    seconds
-        Width of the Gaussian over time that smooths features while steps are discovered; None derives it.
-    prior
-        Weight of when steps usually come; 0 ignores it, for tasks whose steps come in any order.
-    background
-        Expected share of time that belongs to no step; None learns it, 0 gives every frame a step.
-    restarts
-        From how many starts steps are discovered.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -80,13 +63,27 @@ class StepCut(Method):
     chooses_steps: ClassVar[bool] = True
     learns_from: ClassVar[frozenset[str]] = frozenset({"labels", "clicks", "transcript"})
 
-    steps: StepCount = "auto"
-    rate: float = limited(1.0, 0, above=True)
-    seed: int = limited(0, 0, SEEDS, whole=True)
-    seconds: float | None = limited(None, 0, 86_400, above=True)
-    prior: float = limited(1.0, 0, 100)
-    background: float | None = limited(None, 0, 0.95)
-    restarts: int = limited(24, 1, 10_000, whole=True)
+    steps: StepCount = setting("auto", 'How many, "auto", or the fewest and the most: (8, 14).')
+    seconds: float | None = setting(
+        None,
+        "Width of the Gaussian that smooths features while steps are discovered; None derives it.",
+        0,
+        86_400,
+        above=True,
+    )
+    prior: float = setting(
+        1.0,
+        "Weight of when steps usually come; 0 for tasks whose steps come in any order.",
+        0,
+        100,
+    )
+    background: float | None = setting(
+        None,
+        "Expected share of time that belongs to no step; None learns it.",
+        0,
+        0.95,
+    )
+    restarts: int = setting(24, "From how many starts steps are discovered.", 1, 10_000)
 
     width_: float = field(default=0.0, init=False)
     """Width of the Gaussian with which steps were discovered, in rows."""

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import SEEDS
 from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
 from stepcut.methods.baselines.kmeans import find_means
 from stepcut.methods.consensus import (
@@ -22,6 +21,7 @@ from stepcut.methods.stepcut.chain import build_chain
 from stepcut.methods.stepcut.change_points import find_change_points
 from stepcut.methods.stepcut.em import EM, Joined
 from stepcut.methods.stepcut.slow_features import PER_STEP, noise_ratio, project, slow_axes, smooth
+from stepcut.settings import SEEDS
 from stepcut.timeline import runs
 
 USUAL, GROWTH = 1.31, 0.35

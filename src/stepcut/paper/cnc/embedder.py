@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stepcut.checks import SEEDS, check_limits, limited
 from stepcut.errors import NotLearned, OptionError
-from stepcut.methods.inputs import build, check_videos, fingerprint, plain_numbers
+from stepcut.methods.inputs import check_videos, fingerprint, plain_numbers
 from stepcut.paper.cnc.losses import loss_terms
 from stepcut.paper.cnc.network import (
     Encoder,
@@ -42,6 +41,7 @@ from stepcut.paper.cnc.training import Batch, Plan, Terms, context_rows, draw, t
 from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone, as_pictures, load_tunable
 from stepcut.progress import Hook, silent
 from stepcut.rate import fraction_of
+from stepcut.settings import SEEDS, build, check_fields, setting
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """A custom loss: a function of embeddings (B, T, d), times (B, T), durations (B,), mask (B, T)."""
@@ -88,14 +88,21 @@ class Embedder:
     (40, 4)
     """
 
-    loss: str | Loss = "tc3i"
-    rate: float | Fraction = limited(1.0, 0, above=True)
-    seed: int = limited(0, 0, SEEDS, whole=True)
+    loss: str | Loss = setting(
+        "tc3i",
+        "`tc3i`, `tcc`, `lav`, `lav+tcc`, or a custom function, also as `package.module:function`.",
+    )
+    rate: float | Fraction = setting(1.0, "Feature rows per second.", 0, above=True)
+    seed: int = setting(0, "Seed of the initial weights and of the sampled frames.", 0, SEEDS)
     network: Network = field(default_factory=Network)
     training: Training = field(default_factory=Training)
     losses: Losses = field(default_factory=Losses)
-    backbone: nn.Module | Mapping[str, Any] | None = None
-    device: str | None = None
+    backbone: nn.Module | Mapping[str, Any] | None = setting(
+        None,
+        "With `tune_backbone`: a module from frames `(n, H, W, 3)` to maps `(n, C, h, w)`, or the "
+        'settings of a network: `{"backbone": "resnet50", "weights": FILE}`.',
+    )
+    device: str | None = setting(None, "`cpu` or `cuda`. None uses the GPU if there is one.")
 
     @classmethod
     def of(cls, **settings: Any) -> Self:
@@ -303,7 +310,7 @@ class Embedder:
     def _check(self, features: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """Validate the settings and the features; return the features as arrays."""
         self.loss_ = find_loss(self.loss)
-        check_limits(self)
+        check_fields(self)
         check_groups(self._groups())
         if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):
             raise OptionError(

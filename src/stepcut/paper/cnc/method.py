@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import check_number
 from stepcut.errors import OptionError, unknown
 from stepcut.features.spec import FeatureSpec
 from stepcut.methods import METHODS, find_method
@@ -23,7 +22,6 @@ from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import (
     Array,
     Labels,
-    build,
     check_fitted,
     kept_settings,
     part,
@@ -31,15 +29,18 @@ from stepcut.methods.inputs import (
 )
 from stepcut.methods.method import Curve, Method, Reading
 from stepcut.paper.cnc.settings import (
+    GROUPS,
     HOME,
     PRESETS,
     choose_preset,
     find_loss,
     group_settings,
     preset_settings,
+    spelled,
 )
 from stepcut.plugins import Lazy, find, find_saved, name_of
 from stepcut.progress import Hook, silent
+from stepcut.settings import Setting, build, setting, settings_of
 
 if TYPE_CHECKING:
     from stepcut.paper.cnc.embedder import Embedder
@@ -56,24 +57,6 @@ SEGMENTERS = ("procut", "kmeans", "subset", "asot")
 class CnC(Method):
     """The method of the paper; every part can be replaced by name.
 
-    Parameters
-    ----------
-    steps
-        K, the number of steps.
-    rate
-        Feature rows per second.
-    loss
-        `tc3i`, `tcc`, `lav`, `lav+tcc`, a function, or `package.module:function`.
-    dim
-        Size of an embedding.
-    segmenter
-        A name from `METHODS`, `package.module:Class`, or a custom object.
-    train, cut
-        Further settings of the embedder and of the segmenter. They override a preset.
-    as_published, as_released
-        Use the settings of the published text, or of the authors' code, where the defaults differ
-        (`settings.preset_settings`).
-
     Examples
     --------
     >>> trained = sc.learn(videos, steps=3, method="cnc", dim=4, train={"iterations": 3})
@@ -84,13 +67,17 @@ class CnC(Method):
     orders_by_mean: ClassVar[bool] = True
     device = "auto"  # where `learn` trains; a part of the machine, not a setting
 
-    loss: str = "tc3i"
-    dim: int = 128
-    segmenter: Any = "procut"
-    train: Mapping[str, Any] | None = None
-    cut: Mapping[str, Any] | None = None
-    as_published: bool = False
-    as_released: bool = False
+    loss: Any = setting(
+        "tc3i", "`tc3i`, `tcc`, `lav`, `lav+tcc`, a function, or `package.module:function`."
+    )
+    dim: int = setting(128, "Size of an embedding.", 1, 65_536)
+    segmenter: Any = setting(
+        "procut", "A name from `METHODS`, `package.module:Class`, or a custom object."
+    )
+    train: Mapping[str, Any] | None = setting(None, "Further settings of the embedder.")
+    cut: Mapping[str, Any] | None = setting(None, "Further settings of the segmenter.")
+    as_published: bool = setting(False, "Use the settings of the published text where they differ.")
+    as_released: bool = setting(False, "Use the settings of the authors' code where they differ.")
 
     def fit(
         self,
@@ -122,7 +109,6 @@ class CnC(Method):
             if name not in HOME and name not in ("backbone", "device", "loss", "rate", "seed"):
                 raise unknown("setting", name, HOME)
         chosen = {"dim": self.dim, **chosen}
-        check_number("dim", chosen["dim"], 1, whole=True)
         named = {"loss": self.loss, "rate": self.rate, "seed": self.seed, "device": self.device}
         return EMBEDDERS["cnc"].of(**{**named, **self._preset(chosen)[0], **chosen})
 
@@ -204,6 +190,24 @@ class CnC(Method):
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
             "centres": self.centres_,
             "scale": np.array(self.scale_),
+        }
+
+    @classmethod
+    def described(cls) -> dict[str, Setting]:
+        """All settings: its own, `train.` and `loss.` of the embedder, `cut.` of the segmenters."""
+        grouped = {
+            spelled(name): one
+            for kind in GROUPS.values()
+            for name, one in settings_of(kind).items()
+        }
+        cuts = {
+            f"cut.{name}": METHODS["procut"].described()[name] for name in cut_settings(["procut"])
+        }
+        own = settings_of(cls).items()
+        return {
+            **{name: one for name, one in own if name not in ("train", "cut")},
+            **grouped,
+            **cuts,
         }
 
     @classmethod

@@ -6,18 +6,18 @@ ProCut turns fuzzy memberships u into costs, and cuts one graph per video:
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checks import check_number, limited
-from stepcut.errors import choose
 from stepcut.methods.arithmetic import FUZZIFIER, squared_distances
 from stepcut.methods.baselines.kmeans import CentreMethod, KMeans, find_means, time_cost
 from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import Array, Labels, Rows
 from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
 from stepcut.paper.cnc.graph import chain, expand, window_links
+from stepcut.settings import check_number, setting
 
 SMOOTHNESS = 2.0
 """Seconds, tuned on toy features and CaptainCook4D recipes."""
@@ -33,26 +33,28 @@ class ProCut(CentreMethod):
     True
     """
 
-    smoothness: float = limited(SMOOTHNESS, 0)
-    """Cost of a change of step, in seconds spent in a step that is certainly wrong."""
-    window: float = limited(0.0, 0, 3600)
-    """Largest distance of linked frames, in seconds. 0 links neighbours only."""
-    m: float = limited(FUZZIFIER, 1, above=True)
-    """Fuzzifier of the memberships."""
-    restarts: int = limited(5, 1, 10_000, whole=True)
-    """Number of starts of fuzzy c-means."""
-    solver: str = "exact"
-    """"exact" solves the chain exactly; "expansion" is the alpha-expansion of the paper."""
-    change: str = "equal"
-    """"equal": any change of step costs the same. "numbers": a change from k to l costs
-    |k - l| / K of that, as in the authors' code, although numbers of clusters have no order."""
-    join_videos: bool = False
-    """Cut all videos as one, with a link from each to the next, as the authors' code does."""
-
-    def check_settings(self, constraints: Constraints | None = None) -> None:
-        super().check_settings(constraints)
-        choose("solver", self.solver, dict.fromkeys(("exact", "expansion")))
-        choose("change", self.change, dict.fromkeys(("equal", "numbers")))
+    smoothness: float = setting(
+        SMOOTHNESS,
+        "Cost of a change of step, in seconds spent in a step that is certainly wrong.",
+        0,
+    )
+    window: float = setting(
+        0.0, "Largest distance of linked frames, in seconds. 0 links neighbours only.", 0, 3600
+    )
+    m: float = setting(FUZZIFIER, "Fuzzifier of the memberships.", 1, above=True)
+    restarts: int = setting(5, "Number of starts of fuzzy c-means.", 1, 10_000)
+    solver: Literal["exact", "expansion"] = setting(
+        "exact",
+        '"exact" solves the chain exactly; "expansion" is the alpha-expansion of the paper.',
+    )
+    change: Literal["equal", "numbers"] = setting(
+        "equal",
+        '"equal": any change of step costs the same; "numbers": k to l costs |k - l| / K of that.',
+    )
+    join_videos: bool = setting(
+        False,
+        "Cut all videos as one, with a link from each to the next, as the authors' code does.",
+    )
 
     def learn(self, videos: list[Array]) -> None:
         if self.change == "numbers":  # as their code numbers them: in any order
@@ -96,10 +98,10 @@ class ProCut(CentreMethod):
 
 @dataclass(eq=False, repr=False)
 class Subset(KMeans):
-    """k-means to `states` states (default: 10 per step), then greedy choice of `steps` of them."""
+    """k-means to `states` states, then greedy choice of `steps` of them."""
 
-    restarts: int = limited(1, 1, 10_000, whole=True)
-    states: int | None = None
+    restarts: int = setting(1, "Number of starts of k-means.", 1, 10_000)
+    states: int | None = setting(None, "Number of states. None: 10 per step.", 1)
 
     def check_settings(self, constraints: Constraints | None = None) -> None:
         super().check_settings(constraints)

@@ -5,11 +5,11 @@ On the command line: `--set loss.NAME=VALUE` for `Losses`, `--set train.NAME=VAL
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
-from stepcut.checks import check_limits, limited
-from stepcut.errors import OptionError, choose, unknown
+from stepcut.errors import OptionError, unknown
 from stepcut.plugins import find, is_own
+from stepcut.settings import check_fields, setting
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
@@ -24,32 +24,39 @@ class Network:
     2
     """
 
-    dim: int = limited(128, 1, 65_536, whole=True)
-    """Size of an embedding."""
-    context: int = limited(2, 1, whole=True)
-    """Context frames for maps, including the frame itself."""
-    stride: float | None = limited(None, 0, 3600)
-    """Seconds between context frames. None: 0.5 for maps, 2 for vectors."""
-    ahead: float | None = limited(None, 0, 3600)
-    """Maps: in training, context frames lie ahead of the frame, so many seconds apart."""
-    stride_in_use: float | None = limited(None, 0, 3600)
-    """Maps: seconds between context frames after training, if they differ from `stride`."""
-    mix_channels: bool = False
-    """Maps: mix channels and times of the context, as the authors' code does."""
-    video_norm: bool = False
-    """Divide all embeddings of a video by one norm, that of the whole matrix."""
-    smooth: float = limited(2.0, 0, 3600)
-    """Standard deviation of the temporal smoothing of vectors, in seconds."""
-    components: int = limited(64, 1, whole=True)
-    """Number of principal axes that vectors are projected onto."""
-    hidden: int | None = limited(None, 1, 65_536, whole=True)
-    """Width of the hidden layers. None: 256 for maps, 128 for vectors."""
-    dropout: float = limited(0.1, 0, 0.95)
-    """Dropout of the fully connected layers on maps."""
-    tune_backbone: bool = False
-    """Train end to end from frames, including the backbone."""
-    chunk: int = limited(64, 1, whole=True)
-    """With `tune_backbone`: frames per pass through the backbone."""
+    dim: int = setting(128, "Size of an embedding.", 1, 65_536)
+    context: int = setting(2, "Context frames for maps, including the frame itself.", 1)
+    stride: float | None = setting(
+        None, "Seconds between context frames. None: 0.5 for maps, 2 for vectors.", 0, 3600
+    )
+    ahead: float | None = setting(
+        None,
+        "Maps: in training, context frames lie ahead of the frame, so many seconds apart.",
+        0,
+        3600,
+    )
+    stride_in_use: float | None = setting(
+        None,
+        "Maps: seconds between context frames after training, if they differ from `stride`.",
+        0,
+        3600,
+    )
+    mix_channels: bool = setting(
+        False, "Maps: mix channels and times of the context, as the authors' code does."
+    )
+    video_norm: bool = setting(
+        False, "Divide all embeddings of a video by one norm, that of the whole matrix."
+    )
+    smooth: float = setting(
+        2.0, "Standard deviation of the temporal smoothing of vectors, in seconds.", 0, 3600
+    )
+    components: int = setting(64, "Number of principal axes that vectors are projected onto.", 1)
+    hidden: int | None = setting(
+        None, "Width of the hidden layers. None: 256 for maps, 128 for vectors.", 1, 65_536
+    )
+    dropout: float = setting(0.1, "Dropout of the fully connected layers on maps.", 0, 0.95)
+    tune_backbone: bool = setting(False, "Train end to end from frames, including the backbone.")
+    chunk: int = setting(64, "With `tune_backbone`: frames per pass through the backbone.", 1)
 
 
 @dataclass(frozen=True)
@@ -62,21 +69,24 @@ class Training:
     32
     """
 
-    videos: int = limited(5, 2, whole=True)
-    """Videos per iteration; all of them if there are fewer."""
-    frames: int = limited(32, 2, 65_536, whole=True)
-    """Frames of each video per iteration; all of them if there are fewer."""
-    accumulate: int = limited(1, 1, 1000, whole=True)
-    """Batches per iteration, whose gradients are averaged."""
-    learning_rate: float | None = limited(None, 0, above=True)
-    """None: 1e-4 for maps, 1e-3 for vectors."""
-    weight_decay: float = limited(1e-5, 0)
-    iterations: int | None = limited(None, 1, whole=True)
-    """Maximum iterations. None: 10,000 for maps; for vectors ten passes, at most 1,000."""
-    patience: int | None = limited(None, 1, whole=True)
-    """Iterations over which the loss is averaged. None: 500 for maps, 200 for vectors."""
-    tolerance: float = limited(0.01, 0)
-    """Stop when the mean loss of `patience` iterations falls by less than this share."""
+    videos: int = setting(5, "Videos per iteration; all of them if there are fewer.", 2)
+    frames: int = setting(
+        32, "Frames of each video per iteration; all of them if there are fewer.", 2, 65_536
+    )
+    accumulate: int = setting(1, "Batches per iteration, whose gradients are averaged.", 1, 1000)
+    learning_rate: float | None = setting(
+        None, "None: 1e-4 for maps, 1e-3 for vectors.", 0, above=True
+    )
+    weight_decay: float = setting(1e-5, "Weight decay of the optimiser.", 0)
+    iterations: int | None = setting(
+        None, "Maximum iterations. None: 10,000 for maps; for vectors ten passes, at most 1,000.", 1
+    )
+    patience: int | None = setting(
+        None, "Iterations over which the loss is averaged. None: 500 for maps, 200 for vectors.", 1
+    )
+    tolerance: float = setting(
+        0.01, "Stop when the mean loss of `patience` iterations falls by less than this share.", 0
+    )
 
 
 @dataclass(frozen=True)
@@ -89,25 +99,35 @@ class Losses:
     2.0
     """
 
-    weight: float | None = limited(None, 0)
-    """Weight of C-IDM. None: 1 for tc3i, the number of frames for lav and lav+tcc."""
-    cidm_gradient: bool = True
-    """Whether C-IDM has a gradient; in the authors' code it has none."""
-    column_norms: bool = False
-    """In the distances of TCC, use |u_j|^2 instead of |u_i|^2, as the authors' code does."""
-    temperature: float = limited(0.1, 0, above=True)
-    """Temperature of both softmaxes of TCC, on squared distances over the dimension."""
-    variance_weight: float = limited(0.001, 0)
-    """Weight of the log variance in TCC."""
-    window: float | None = limited(None, 0, above=True)
-    """C-IDM pulls frames within this many seconds together and pushes others apart. None: 10, at
-    most a fortieth of the median video, and more than one row."""
-    margin: float = limited(2.0, 0, above=True)
-    """Margin of C-IDM."""
-    gamma: float = limited(0.1, 0, above=True)
-    """Smoothness of soft-DTW."""
-    gamma_time: str = "video"
-    """Time unit of C-IDM: "video" (its length is 1) or "frames" (30 per second, as published)."""
+    weight: float | None = setting(
+        None, "Weight of C-IDM. None: 1 for tc3i, the number of frames for lav and lav+tcc.", 0
+    )
+    cidm_gradient: bool = setting(
+        True, "Whether C-IDM has a gradient; in the authors' code it has none."
+    )
+    column_norms: bool = setting(
+        False, "In the distances of TCC, use |u_j|^2 instead of |u_i|^2, as the authors' code does."
+    )
+    temperature: float = setting(
+        0.1,
+        "Temperature of both softmaxes of TCC, on squared distances over the dimension.",
+        0,
+        above=True,
+    )
+    variance_weight: float = setting(0.001, "Weight of the log variance in TCC.", 0)
+    window: float | None = setting(
+        None,
+        "C-IDM pulls frames within this many seconds together and pushes others apart. "
+        "None: 10, at most a fortieth of the median video, and more than one row.",
+        0,
+        above=True,
+    )
+    margin: float = setting(2.0, "Margin of C-IDM.", 0, above=True)
+    gamma: float = setting(0.1, "Smoothness of soft-DTW.", 0, above=True)
+    gamma_time: Literal["video", "frames"] = setting(
+        "video",
+        'Time unit of C-IDM: "video" (its length is 1) or "frames" (30 per second, as published).',
+    )
 
 
 GROUPS: dict[str, type[Network] | type[Training] | type[Losses]] = {
@@ -163,8 +183,7 @@ def spread(groups: Iterable[Any]) -> dict[str, Any]:
 
 def check_groups(groups: Iterable[Any]) -> None:
     for group in groups:
-        check_limits(group)
-    choose("gamma_time", str(spread(groups).get("gamma_time")), {"video": 0, "frames": 0})
+        check_fields(group)
 
 
 def choose_preset(as_published: bool, as_released: bool) -> str:

@@ -30,11 +30,11 @@ from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import as_vectors
 from stepcut.methods.baselines.kmeans import smooth_embedding
-from stepcut.methods.inputs import build
 from stepcut.paper.cnc.method import EMBEDDERS, cut_settings
 from stepcut.paper.cnc.settings import find_loss, group_settings, preset_settings
 from stepcut.paper.experiments.material import Material
 from stepcut.plugins import find, is_own
+from stepcut.settings import build
 from stepcut.timeline import Timeline, unnamed
 from stepcut.version import __version__
 

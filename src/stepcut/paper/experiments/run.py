@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from stepcut.checks import SEEDS, check_number
 from stepcut.errors import DataError, OptionError, as_items, choose
 from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.evaluation.protocols import find_protocol
@@ -44,6 +43,7 @@ from stepcut.parallel.engine import Engine, count_cores
 from stepcut.parallel.local import free_memory
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate
+from stepcut.settings import SEEDS, check_number
 from stepcut.version import versions
 
 log = logging.getLogger("stepcut")

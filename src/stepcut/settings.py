@@ -1,0 +1,181 @@
+"""Settings, each described once: `restarts: int = setting(24, "Number of starts.", 1, 10_000)`.
+
+The fields of a dataclass are settings. Their types, limits, defaults and sentences are read from
+there: to refuse wrong values, and by `GET /api/settings` and the tables in the docs.
+"""
+
+import inspect
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from stepcut.errors import OptionError, unknown
+
+T = TypeVar("T")
+
+SEEDS = 2**32 - 1
+"""The largest seed that every library accepts."""
+WHOLE, NUMBER = (int, np.integer), (int, float, Fraction, np.integer, np.floating)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting, and the values that it may have.
+
+    Examples
+    --------
+    >>> settings_of(sc.FeatureSpec)["size"].allowed
+    'a whole number of at least 1 and at most 4096'
+    """
+
+    name: str
+    types: tuple[Any, ...] = (object,)
+    """The types of its values, without None."""
+    default: Any = None
+    optional: bool = False
+    """Whether it may be None."""
+    about: str = ""
+    """What it is for, in a sentence."""
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False
+    """Whether `low` itself is excluded."""
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The only values, if they are few."""
+        return self.types if all(isinstance(one, str) for one in self.types) else ()
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words."""
+        if self.types == (bool,):
+            return "true or false (Python: True, False)"
+        if self.types == (str,):
+            return "text"
+        if self.choices:
+            return ", ".join(self.choices)
+        if not set(self.types) <= {int, float, Fraction}:
+            return ""
+        kind = "whole number" if self.types == (int,) else "number"
+        if self.low == -math.inf:
+            return f"a {kind}"
+        least = f"above {self.low:g}" if self.above else f"of at least {self.low:g}"
+        most = self.high if self.types == (int,) else format(self.high, "g")
+        return f"a {kind} {least}" + (f" and at most {most}" if self.high < math.inf else "")
+
+    def check(self, value: Any) -> None:
+        """Refuse a value of a wrong type, beyond the limits, or that is not one of the choices."""
+        if value is None and self.optional:
+            return
+        if self.choices:
+            if value not in self.choices:
+                raise unknown(self.name, value, self.choices)
+        elif wanted := self.allowed:
+            plain = value.item() if isinstance(value, np.generic) else value  # float32 overflows
+            if self.types in ((bool,), (str,)):
+                held = isinstance(plain, self.types)
+            else:
+                kinds: Any = WHOLE if self.types == (int,) else NUMBER
+                numeric = isinstance(value, kinds) and not isinstance(value, bool)
+                held = numeric and abs(plain) <= sys.float_info.max
+                held = held and self.low <= plain <= self.high
+                held = held and not (self.above and plain == self.low)
+            if not held:
+                raise OptionError(
+                    f"{self.name}={value!r} is not allowed; give {wanted}.",
+                    setting=self.name,
+                    value=value,
+                    allowed=(True, False) if self.types == (bool,) else wanted,
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the setting as JSON values."""
+        default = self.default
+        if isinstance(default, Fraction):
+            default = float(default)
+        plain = default is None or isinstance(default, bool | int | float | str)
+        return {
+            "name": self.name,
+            "default": default if plain else None,
+            "allowed": list(self.choices) or self.allowed,
+            "low": None if math.isinf(self.low) else self.low,
+            "high": None if math.isinf(self.high) else self.high,
+            "about": self.about,
+        }
+
+
+def setting(
+    default: Any,
+    about: str,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    above: bool = False,
+) -> Any:
+    """Return a dataclass field that `about` describes, with its limits; `above` excludes `low`."""
+    metadata = {"setting": {"about": about, "low": low, "high": high, "above": above}}
+    return field(default=default, metadata=metadata)
+
+
+@cache
+def settings_of(group: type) -> Mapping[str, Setting]:
+    """Return the settings of a dataclass by name.
+
+    >>> from stepcut.methods import StepCut
+    >>> settings_of(StepCut)["restarts"].allowed
+    'a whole number of at least 1 and at most 10000'
+    """
+    hints, found = get_type_hints(group), {}
+    for one in fields(group):
+        if "setting" in one.metadata:
+            hint = hints[one.name]
+            parts = _flat(hint)
+            types = tuple(part for part in parts if part is not type(None))
+            optional = len(types) < len(parts)
+            found[one.name] = Setting(
+                one.name, types, one.default, optional, **one.metadata["setting"]
+            )
+    return found
+
+
+def _flat(hint: Any) -> list[Any]:
+    """The types of a union and the values of a `Literal`."""
+    inside = get_origin(hint) in (Union, UnionType, Literal)
+    return [part for one in get_args(hint) for part in _flat(one)] if inside else [hint]
+
+
+def check_fields(part: Any) -> None:
+    """Refuse the first setting of an object whose value is not allowed."""
+    for name, setting in settings_of(type(part)).items():
+        setting.check(getattr(part, name, setting.default))
+
+
+def check_number(
+    name: str,
+    value: Any,
+    low: float,
+    high: float = math.inf,
+    *,
+    above: bool = False,
+    whole: bool = False,
+) -> None:
+    """Refuse a value that is not a number from `low` to `high`; `above` excludes `low`."""
+    kind = int if whole else float
+    Setting(name, (kind,), low=low, high=high, above=above).check(value)
+
+
+def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
+    """Call `maker` with settings; refuse unknown ones with the nearest name."""
+    known = list(inspect.signature(maker).parameters)
+    for name in settings:
+        if name not in known:
+            raise unknown("setting", name, known)
+    return maker(**settings)
