@@ -20,6 +20,8 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
     (Fraction(30000, 1001), Fraction(30000, 1001), Fraction(1, 10))
     """
     try:
+        if isinstance(value, bool):
+            raise TypeError(value)
         exact = fraction_of(value) if isinstance(value, str) else value
         rate = Fraction(exact if isinstance(exact, Rational) else float(exact)).limit_denominator(
             10_000

@@ -172,6 +172,14 @@ def check_number(
     Setting(name, (kind,), low=low, high=high, above=above).check(value)
 
 
+def check_chosen(chosen: Mapping[str, Any], described: Mapping[str, Setting]) -> None:
+    """Refuse `chosen` settings that are not `described`, and values that are not allowed."""
+    for name, value in chosen.items():
+        if name not in described:
+            raise unknown("setting", name, described)
+        described[name].check(value)
+
+
 def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
     """Call `maker` with settings; refuse unknown ones with the nearest name."""
     known = list(inspect.signature(maker).parameters)

@@ -44,6 +44,7 @@ from stepcut.files.names import safe_name
 from stepcut.procedure.corrections.log import StaleEdit
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.history import history, take_back
+from stepcut.procedure.learning import described_settings
 from stepcut.show.clips import KINDS, proxy_of
 
 Values = dict[str, Any]
@@ -80,6 +81,13 @@ def home(space: Workspace, _: Values) -> Values:
         {**job.to_json(), "procedure": opened.get(job.request["about"])} for job in space.jobs.all()
     ]
     return {"folder": str(space.files.root), "procedures": space.procedures(), "jobs": jobs}
+
+
+def all_settings(space: Workspace, _: Values) -> Values:
+    """Describe every setting: what it is for, its default and its limits."""
+    del space
+    groups = described_settings().items()
+    return {group: [one.to_json() for one in settings.values()] for group, settings in groups}
 
 
 def probe_videos(space: Workspace, values: Values) -> Values:
@@ -360,6 +368,7 @@ JOBS = [
 ]
 HOME = [
     call("/api/home", home),
+    call("/api/settings", all_settings),
     call("/api/folder", lambda space, values: space.listing(values.get("path", ""))),
     post("/api/probe", probe_videos),
     post("/api/learn", lambda space, values: space.learn(values).to_json()),

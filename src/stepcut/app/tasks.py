@@ -32,6 +32,7 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
         steps=tuple(steps) if isinstance(steps, list) else steps,
         progress=progress,
         **options,
+        **args.get("settings", {}),
     )
     with beside(output, args["job"]) as fresh:
         procedure.save(fresh)

@@ -10,12 +10,13 @@ from typing import Any, Self
 from stepcut.app.folder import UPLOADS, Folder, without_path
 from stepcut.app.jobs import Job, Jobs
 from stepcut.app.state import Viewer, recordings
-from stepcut.errors import OptionError, StepcutError, as_items, in_words, printable
+from stepcut.errors import OptionError, StepcutError, as_items, check_kind, in_words, printable
 from stepcut.features.find import natural
 from stepcut.features.video.container import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.formats import FORMATS
 from stepcut.methods.inputs import read_step_count
+from stepcut.methods.stepcut.method import StepCut
 from stepcut.procedure.events import EVENTS
 from stepcut.procedure.folder import (
     CONVERTED,
@@ -27,9 +28,12 @@ from stepcut.procedure.folder import (
 from stepcut.procedure.labels import read_labels
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.naming import read_recipe
+from stepcut.settings import check_chosen
 
 VAGUE = {"videos", "video", "films", "recordings", "clips", "data", UPLOADS}
 """Names of folders that do not say what their videos show."""
+FIXED = ("steps", "rate")
+"""Settings of the method that have a key of their own, or that the features decide."""
 DEEPEST = 3
 """Depth of the search for procedures."""
 THUMBS = 3
@@ -206,6 +210,10 @@ class Workspace:
             raise OptionError(
                 "recipe and labels cannot be combined; give one of them.", setting="recipe"
             )
+        chosen = request.get("settings") or {}
+        check_kind("settings", chosen, dict, "an object, {name: value}")
+        own = {name: one for name, one in StepCut.described().items() if name not in FIXED}
+        check_chosen(chosen, own)
         args: dict[str, Any] = {
             "videos": [str(path) for path in paths],
             "output": str(output),
@@ -213,6 +221,7 @@ class Workspace:
             "steps": list(steps) if isinstance(steps, tuple) else steps,
             "labels": labels and str(labels),
             "recipe": recipe or None,
+            "settings": chosen,
         }
         busy = [job for job in self.jobs.all() if job.request["about"] == str(output)]
         if any(not job.is_finished and job.request["args"] != args for job in busy):

@@ -44,7 +44,7 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import check_keepable, has_work, read_config
 from stepcut.progress import Hook, default_hook
 from stepcut.rate import Rate
-from stepcut.settings import build, check_fields, setting
+from stepcut.settings import Setting, build, check_fields, setting, settings_of
 from stepcut.version import versions
 
 
@@ -90,6 +90,12 @@ class LearnOptions:
                 setting="namer",
                 value=self.namer,
             )
+
+
+def described_settings() -> dict[str, Mapping[str, Setting]]:
+    """All settings by group: of `learn`, of features, and of each method."""
+    groups = {"learn": settings_of(LearnOptions), "features": settings_of(FeatureSpec)}
+    return groups | {name: METHODS[name].described() for name in METHODS}
 
 
 def learn(

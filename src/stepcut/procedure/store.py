@@ -247,6 +247,7 @@ def read(
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("model.safetensors contains NaN or infinite values")
         learned = kind.restore(config["settings"], arrays)
+        learned.check_settings()
         if [len(labels) for labels in learned.labels_] != list(fields["samples"].values()):
             raise ValueError("the model was learned from other videos")
         expectations = Expectations.from_json(
