@@ -11,6 +11,7 @@ A method that learns from annotations receives one `Constraint` (or None) per vi
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,64 +105,37 @@ def _says_something(one: Constraint) -> bool:
 
 
 def _check(one: Constraint, length: int, video: str) -> None:
+    def refuse(setting: str, value: object, what: str) -> NoReturn:
+        message = f"the {setting} of {video} {what}"
+        raise OptionError(message, setting=setting, value=value, video=video)
+
     if one.labels is not None:
         labels = np.asarray(one.labels)
         if labels.shape != (length,) or labels.dtype.kind not in "iu":
-            raise OptionError(
-                f"the labels of {video} are {labels.dtype} of shape {labels.shape}; give whole "
-                f"numbers ({length},), one per row of features: a step from 0, -1 for background, "
-                "-2 for open.",
-                setting="labels",
-                value=labels.shape,
-                allowed=(length,),
-                video=video,
-            )
+            what = f"are {labels.dtype} of shape {labels.shape}; give whole numbers ({length},)"
+            refuse("labels", labels.shape, f"{what}, one per row of features.")
         if labels.size and labels.min() < OPEN:
-            raise OptionError(
-                f"the labels of {video} hold {labels.min()}; allowed are steps from 0, -1 for "
-                "background and -2 for open.",
-                setting="labels",
-                value=int(labels.min()),
-                video=video,
-            )
+            what = f"hold {labels.min()}; give steps from 0, -1 for background, -2 for open."
+            refuse("labels", int(labels.min()), what)
     rows = [row for row, _ in one.clicks]
     if rows != sorted(rows) or any(not 0 <= row < length for row in rows):
-        raise OptionError(
-            f"the clicks of {video} must lie in its {length} rows, in order of time.",
-            setting="clicks",
-            value=rows,
-            video=video,
-        )
-    if len(set(rows)) < len(rows):
-        twice = next(row for row in rows if rows.count(row) > 1)
-        if len({step for row, step in one.clicks if row == twice}) > 1:
-            raise OptionError(
-                f"two clicks of {video} at row {twice} name different steps; keep one of them.",
-                setting="clicks",
-                value=twice,
-                video=video,
-            )
+        refuse("clicks", rows, f"must lie in its {length} rows, in order of time.")
+    if len(set(rows)) < len(set(one.clicks)):
+        refuse("clicks", rows, "name two steps at one row; keep one of them.")
     if one.transcript is not None:
         needed = len(one.transcript.steps) - len(one.transcript.optional)
         if needed > length:
-            raise OptionError(
-                f"the transcript of {video} has {needed} steps, more than its {length} rows of "
-                "features; extract features at a higher rate, or shorten it.",
-                setting="transcripts",
-                value=needed,
-                allowed=length,
-                video=video,
-            )
+            what = f"have {needed} steps, more than its {length} rows; use a higher rate."
+            refuse("transcripts", needed, what)
 
 
 def named_steps(one: Constraint | None) -> set[int]:
     """Return the numbers of the steps that a constraint contains."""
     if one is None:
         return set()
-    named = (
-        set() if one.labels is None else {int(step) for step in np.unique(one.labels) if step >= 0}
-    )
-    named |= {step for _, step in one.clicks}
+    named = {step for _, step in one.clicks}
+    if one.labels is not None:
+        named |= {int(step) for step in np.unique(one.labels) if step >= 0}
     if one.transcript is not None:
         named |= {*one.transcript.steps, *one.transcript.anytime}
     return named

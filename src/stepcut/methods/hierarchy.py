@@ -54,11 +54,10 @@ class Hierarchy:
     def labels(self, labels: Labels, count: int) -> Labels:
         """Convert step numbers to numbers of groups."""
         labels = np.asarray(labels)
-        if labels.size and not -1 <= labels.min() <= labels.max() < len(self.steps):
-            wrong = labels[(labels < -1) | (labels >= len(self.steps))][0]
+        if len(odd := labels[(labels < -1) | (labels >= len(self.steps))]):
             last = len(self.steps) - 1
             raise OptionError(
-                f"labels contains step {wrong}; steps are 0 to {last}, or -1 for none.",
+                f"labels contains step {odd[0]}; steps are 0 to {last}, or -1 for none.",
                 setting="labels",
             )
         number = np.full(len(self.steps) + 1, -1, dtype=np.int64)

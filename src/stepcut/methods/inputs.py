@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, NotLearned, OptionError, placed
+from stepcut.errors import FeatureError, NotLearned, OptionError, placed, wrong
 from stepcut.features.features import check_rows
 
 Array = NDArray[Any]
@@ -36,12 +36,8 @@ def as_step_count(steps: Any) -> StepCount:
     counts = list(steps) if pair else [steps]
     whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in counts)
     if not whole or counts[0] < 1 or counts[-1] < counts[0]:
-        raise OptionError(
-            f"steps={steps!r} is not allowed; use a whole number from 1, a range such as (8, 14), or "
-            "'auto'.",
-            setting="steps",
-            value=steps,
-        )
+        why = "is not allowed; use a whole number from 1, a range such as (8, 14), or 'auto'."
+        raise wrong("steps", steps, why)
     return (int(counts[0]), int(counts[1])) if pair else int(counts[0])
 
 
@@ -55,22 +51,15 @@ def read_step_count(text: str) -> StepCount:
     try:
         return as_step_count((int(low), int(high)) if dash else low if low == "auto" else int(low))
     except ValueError as error:  # also OptionError
-        raise OptionError(
-            f"steps={text[:200]!r} is not a number of steps. Give one such as 7, a range such as "
-            "8-14 (-k 8-14), or auto.",
-            setting="steps",
-            value=text,
-        ) from error
+        fix = "Give one such as 7, a range such as 8-14 (-k 8-14), or auto."
+        raise wrong("steps", text[:200], f"is not a number of steps. {fix}") from error
 
 
 def as_whole_count(steps: Any, method: str) -> int:
     """Validate a number of steps for a `method` that cannot choose it."""
     if not isinstance(count := as_step_count(steps), int):
-        raise OptionError(
-            f"steps={steps!r}: method {method!r} needs a number, for example steps=7 (-k 7).",
-            setting="steps",
-            value=steps,
-        )
+        why = f": method {method!r} needs a number, for example steps=7 (-k 7)."
+        raise wrong("steps", steps, why)
     return count
 
 
@@ -118,10 +107,10 @@ def check_videos(
     vectors, 4 for maps (T, C, h, w), whose d is C.
     """
     alone = isinstance(videos, np.ndarray) and videos.ndim < 3
-    if alone or not isinstance(videos, Iterable):
+    if alone or not isinstance(videos, Iterable) or not len(videos := list(videos)):
         seen = f"one array of shape {np.shape(videos)}" if alone else repr(videos)
         raise FeatureError(
-            f"videos is {seen}; expected a list of (T, d) arrays. Put it in a list.",
+            f"videos is {'empty' if seen == '[]' else seen}; give a list of at least one (T, d) array.",
             setting="videos",
         )
     checked: list[NDArray[Any]] = []
@@ -140,10 +129,6 @@ def check_videos(
                 video=str(number),
             )
         checked.append(rows)
-    if not checked:
-        raise FeatureError(
-            "videos is empty; pass a list of at least one (T, d) array.", setting="videos"
-        )
     return checked
 
 
@@ -159,12 +144,12 @@ def check_shares(shares: Any, frames: int, steps: int, whose: object) -> NDArray
             allowed=(frames, steps),
         )
     sums = array.sum(axis=1)
-    if len(wrong := np.flatnonzero(~(np.abs(sums - 1) < SLACK))):
+    if len(bad := np.flatnonzero(~(np.abs(sums - 1) < SLACK))):
+        row, total = bad[0], sums[bad[0]]
         raise OptionError(
-            f"{name}: probabilities of row {wrong[0]} sum to {sums[wrong[0]]:g}; they must sum to "
-            "1.",
+            f"{name}: probabilities of row {row} sum to {total:g}; they must sum to 1.",
             setting="probabilities",
-            value=sums[wrong[0]],
+            value=total,
             allowed=1,
         )
     return array

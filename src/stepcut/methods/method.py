@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, wrong
 from stepcut.features.features import check_rows
 from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import write_text
@@ -189,12 +189,8 @@ class Method:
         videos = [_vectors(video) for video in check_videos(features)]
         frames = sum(len(rows) for rows in videos)
         if self.count > frames:
-            raise OptionError(
-                f"steps={self.count} is more than the {frames} frames. Use fewer steps or more "
-                "frames.",
-                setting="steps",
-                value=self.count,
-            )
+            why = f"is more than the {frames} frames. Use fewer steps or more frames."
+            raise wrong("steps", self.count, why)
         # Sorted, so that the order of the input does not matter.
         self.learn(sorted(videos, key=fingerprint))
         self.steps_, self.dimension_ = self.count, videos[0].shape[1]

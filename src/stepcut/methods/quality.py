@@ -1,8 +1,6 @@
 """Quality: the share of time in which the steps are right, measured on labelled videos."""
 
 from collections.abc import Sequence
-from difflib import SequenceMatcher
-from itertools import groupby
 from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
@@ -10,9 +8,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from stepcut.methods.arithmetic import normalised_times
-from stepcut.methods.constraints import OPEN, Constraint
+from stepcut.methods.constraints import OPEN
 from stepcut.methods.inputs import Labels
-from stepcut.timeline import BACKGROUND, runs
 
 NOT_MEASURED = (
     "Not measured. On 16 recorded tasks 35 to 68 % of the time was right without labels "
@@ -138,22 +135,3 @@ def warn_of_nothing_shared(agreement: float | None, steps: int) -> str:
     """A warning if so many `steps` from different starts agree no more than on noise, else empty."""
     noise = agreement is not None and agreement < SHARED[0] + SHARED[1] / steps
     return NOTHING_SHARED if noise else ""
-
-
-def follow_transcripts(
-    constraints: Sequence[Constraint | None], held_out: Sequence[Labels]
-) -> float:
-    """How alike the steps (T,) seen in held-out videos and their transcripts are, 0 to 1.
-
-    The mean over videos of 2 m / (a + b): m steps match in order, of a in the transcript and b seen
-    for at least one percent of the video. 1 without transcripts.
-    """
-    alike = []
-    for one, labels in zip(constraints, held_out, strict=True):
-        if one is not None and one.transcript is not None:
-            long = (
-                each for each in runs(labels).tolist() if each[2] - each[1] >= len(labels) / 100
-            )
-            seen = [step for step, _ in groupby(step for step, _, _ in long if step != BACKGROUND)]
-            alike.append(SequenceMatcher(None, one.transcript.steps, seen, autojunk=False).ratio())
-    return float(np.mean(alike)) if alike else 1.0

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, wrong
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.likelihood import (
     count_first,
@@ -78,30 +78,23 @@ def learn_graph(
     done = _checked(sequences)
     steps = sorted({step for sequence in done for step in sequence})
     number = {step: place for place, step in enumerate(steps)}
-    laid_out, sure = (
-        _laid_out(done, durations, "durations", 1e12),
-        _laid_out(done, confidences, "confidences", 1),
-    )
-    places = [
-        main_places(sequence, seconds) for sequence, seconds in zip(done, laid_out, strict=True)
-    ]
-    orders = [
-        [number[sequence[at]] for at in own] for sequence, own in zip(done, places, strict=True)
-    ]
+    laid_out = _laid_out(done, durations, "durations", 1e12)
+    sure = _laid_out(done, confidences, "confidences", 1)
+    places = list(map(main_places, done, laid_out))
+    orders = [[number[video[at]] for at in own] for video, own in zip(done, places, strict=True)]
     weights = [[row[at] for at in own] for row, own in zip(sure, places, strict=True)]
     found = find_precedence(orders, len(steps), weights) if order else no_precedence(len(steps))
     first = count_first(orders, len(steps))
 
-    edges = {(steps[a], steps[b]) for a, b in np.argwhere(reduce_order(found.closed)).tolist()}
-    support = {}
+    def pairs(table: NDArray[Any]) -> list[tuple[int, int]]:
+        return [(steps[a], steps[b]) for a, b in np.argwhere(table).tolist()]
+
+    edges, support = set(pairs(reduce_order(found.closed))), {}
     for a, b in edges:
         kept, broken = int(first[number[a], number[b]]), int(first[number[b], number[a]])
         support[a, b] = Support(kept, kept + broken)
     counts = [Counter(sequence) for sequence in done]
-    lengths = [
-        grouped(zip(sequence, seconds, strict=True))
-        for sequence, seconds in zip(done, laid_out, strict=True)
-    ]
+    lengths = [grouped(zip(*both, strict=True)) for both in zip(done, laid_out, strict=True)]
     spent = {step: [sum(own[step]) for own in lengths if step in own] for step in steps}
     return ProcedureGraph(
         steps=tuple(steps),
@@ -113,15 +106,11 @@ def learn_graph(
             step: tuple(sorted(count[step] for count in counts if step in count)) for step in steps
         },
         transitions=dict(Counter(pair for path in done for pair in pairwise([START, *path, END]))),
-        first={(steps[a], steps[b]): int(first[a, b]) for a, b in np.argwhere(first > 0).tolist()},
-        durations={}
-        if durations is None
-        else {step: Duration.of(seconds) for step, seconds in spent.items()},
+        first={(a, b): int(first[number[a], number[b]]) for a, b in pairs(first > 0)},
+        durations={step: Duration.of(spent[step]) for step in steps if durations is not None},
         names=tuple(names),
-        undecided={(steps[a], steps[b]) for a, b in np.argwhere(np.triu(found.undecided)).tolist()},
-        ahead=_ahead(
-            done, places, [(steps[a], steps[b]) for a, b in np.argwhere(found.closed).tolist()]
-        ),
+        undecided=set(pairs(np.triu(found.undecided))),
+        ahead=_ahead(done, places, pairs(found.closed)),
     )
 
 
@@ -147,47 +136,45 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
     try:
         done = [list(sequence) for sequence in sequences]
     except TypeError as error:
+        why = "is not a list of lists; give the steps of each video."
+        raise wrong("sequences", sequences, why) from error
+    odd = [
+        f"[{place}] contains {step!r}"
+        for place, steps in enumerate(done)
+        for step in steps
+        if not isinstance(step, int | np.integer) or step < 0
+    ]
+    if not done or odd:
         raise OptionError(
-            f"sequences={sequences!r} is not a list of lists; give the steps of each video.",
+            f"sequences{odd[0] if odd else ' is empty'}; give the step numbers of one video or more, from 0. "
+            "`stepcut.order.sequence(labels)` removes the background.",
             setting="sequences",
-            value=sequences,
-        ) from error
-    if not done:
-        raise OptionError(
-            "sequences is empty; give the steps of one video or more.", setting="sequences"
         )
-    for place, steps in enumerate(done):
-        for step in steps:
-            if not isinstance(step, int | np.integer) or step < 0:
-                raise OptionError(
-                    f"sequences[{place}] contains {step!r}; give whole numbers of at least 0. "
-                    "`stepcut.order.sequence(labels)` removes the background.",
-                    setting="sequences",
-                )
-    return [[int(step) for step in steps] for steps in done]
+    return [[int(step) for step in sequence] for sequence in done]
 
 
 def _laid_out(
     done: Sequence[Sequence[int]], values: Sequence[Sequence[float]] | None, name: str, most: float
 ) -> Sequence[Sequence[float]]:
     """Check one number per segment; without numbers, all are 1."""
+    needed = [len(sequence) for sequence in done]
     if values is None:
-        return [[1.0] * len(sequence) for sequence in done]
-    wanted = f"one number from 0 to {most:g} per entry of sequences"
+        return [[1.0] * count for count in needed]
     try:
         rows = [[float(number) for number in row] for row in values]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(
-            f"{name} must have {wanted} ({error}).", setting=name, value=values
-        ) from error
-    counts, needed = [len(row) for row in rows], [len(sequence) for sequence in done]
+    except (TypeError, ValueError, OverflowError):
+        rows = []
     # The tolerance allows for rounded sums.
-    wrong = [number for row in rows for number in row if not 0 <= number <= most + 1e-6]
-    if counts != needed or wrong:
-        seen = f"contains {wrong[0]}" if wrong else f"has {counts} for {needed}"
-        value, allowed = (wrong[0], most) if wrong else (counts, needed)
+    odd = [number for row in rows for number in row if not 0 <= number <= most + 1e-6]
+    counts = [len(row) for row in rows]
+    if counts != needed or odd:
+        value, allowed = (odd[0], most) if odd else (counts, needed)
+        seen = f"contains {value}" if odd else f"has {counts} for {needed}"
         raise OptionError(
-            f"{name} {seen}, but must have {wanted}.", setting=name, value=value, allowed=allowed
+            f"{name} {seen}; give one number from 0 to {most:g} per entry of sequences.",
+            setting=name,
+            value=value,
+            allowed=allowed,
         )
     return rows
 
@@ -253,14 +240,11 @@ def find_occurrences(
     for step, group in groupby(kept, key=lambda run: run[0]):
         parts = list(group)
         spent = sum(b - a for _, a, b in parts)
-        trust = (
-            1.0
-            if sure is None
-            else float(np.mean(np.concatenate([sure[a:b] for _, a, b in parts])))
-        )
-        merged.append(
-            Occurrence(step, parts[0][1] / rate, parts[-1][2] / rate, spent / rate, trust)
-        )
+        trust = 1.0
+        if sure is not None:
+            trust = float(np.mean(np.concatenate([sure[a:b] for _, a, b in parts])))
+        first, last = parts[0][1] / rate, parts[-1][2] / rate
+        merged.append(Occurrence(step, first, last, spent / rate, trust))
     return merged
 
 

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from stepcut.errors import OptionError, ProcedureError, as_items
+from stepcut.errors import ProcedureError, as_items, wrong
 from stepcut.order.orders import name_of
 
 SHARE = 0.1
@@ -57,10 +57,7 @@ class Duration(NamedTuple):
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Self:
         """Estimate from the seconds of each video."""
-        low, middle, high = np.quantile(
-            np.asarray(seconds, dtype=np.float64), [0.1, 0.5, 0.9]
-        ).tolist()
-        return cls(middle, low, high)
+        return cls(*np.quantile(np.asarray(seconds, dtype=np.float64), [0.5, 0.1, 0.9]).tolist())
 
 
 @dataclass(frozen=True)
@@ -119,11 +116,7 @@ class Relations:
     def before(self, step: int) -> set[int]:
         """Return all direct and indirect preconditions of a step."""
         if step not in self.steps:
-            raise OptionError(
-                f"step={step!r} is not in this graph. Choose from {list(self.steps)}.",
-                setting="step",
-                value=step,
-            )
+            raise wrong("step", step, f"is not in this graph. Choose from {list(self.steps)}.")
         return set(self.all_before[step])
 
     def after(self, step: int) -> set[int]:
@@ -283,10 +276,8 @@ def next_weights(
 def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
     """Readiness of a step from 0 to 1, from unmet preconditions and repetitions."""
     if step == END:
-        return min(
-            (_stopped(_how_often(graph, other), done.get(other, 0)) for other in graph.steps),
-            default=1.0,
-        )
+        every = (_stopped(_how_often(graph, one), done.get(one, 0)) for one in graph.steps)
+        return min(every, default=1.0)
     if step in done:
         # Share of the videos with as many repetitions that do it once more.
         as_often = sum(times >= done[step] for times in graph.times[step])
@@ -295,11 +286,9 @@ def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
     for other in graph.before(step):
         # Share of the videos with this step that did `other` at most as often before it.
         without = graph.occurs[step] - graph.first.get((other, step), 0)
-        counts = (
-            graph.ahead.get((other, step), ())
-            if other in done
-            else (without, graph.occurs[step] - without)
-        )
+        counts: tuple[int, ...] = (without, graph.occurs[step] - without)
+        if other in done:
+            counts = graph.ahead.get((other, step), ())
         ready = min(ready, _stopped(counts, done.get(other, 0)))
     return ready
 
@@ -307,10 +296,8 @@ def readiness(graph: Relations, step: int, done: Mapping[int, int]) -> float:
 def _how_often(graph: Relations, step: int) -> list[int]:
     """Number of videos that do a step 0, 1, 2 ... times."""
     counts = Counter(graph.times[step])
-    return [
-        graph.videos - graph.occurs[step],
-        *(counts[times] for times in range(1, max(counts) + 1)),
-    ]
+    shown = [counts[times] for times in range(1, max(counts) + 1)]
+    return [graph.videos - graph.occurs[step], *shown]
 
 
 def _stopped(counts: Sequence[int], times: int) -> float:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import NotLearned, OptionError
+from stepcut.errors import NotLearned, wrong
 from stepcut.methods.arithmetic import Computed, Floats, as_vectors, strongest_directions
 from stepcut.methods.constraints import (
     OPEN,
@@ -151,12 +151,8 @@ class StepCut(Method):
         wanted = as_step_count(self.steps)
         if isinstance(wanted, int):
             if max(wanted, annotated) > sum(lengths):
-                raise OptionError(
-                    f"steps={wanted} is more than the {sum(lengths)} rows of all videos; ask for fewer steps.",
-                    setting="steps",
-                    value=wanted,
-                    allowed=sum(lengths),
-                )
+                why = f"is more than the {sum(lengths)} rows of all videos; ask for fewer steps."
+                raise wrong("steps", wanted, why, sum(lengths))
             return max(wanted, annotated)
         if annotated > 0 and any(one is not None and _is_whole(one) for one in constraints):
             return annotated
@@ -180,12 +176,9 @@ class StepCut(Method):
             self.width_ = self.seconds * float(self.rate)
             longest = max(map(len, videos))
             if self.width_ > longest:
-                raise OptionError(
-                    f"seconds={self.seconds:g} smooths over more than the longest video, which has "
-                    f"{longest / float(self.rate):g} s; give less, or leave it out.",
-                    setting="seconds",
-                    value=self.seconds,
-                )
+                most = f"{longest / float(self.rate):g} s; give less, or leave it out."
+                why = f"smooths over more than the longest video, which has {most}"
+                raise wrong("seconds", self.seconds, why)
         given = (self.width_, self.seed, self.restarts, self.prior)
         with Stage(progress, "steps", total=self.restarts, unit="restarts") as stage:
             found, self.agreement_ = discover(some, self.steps_, *given, stage.advance)
