@@ -251,9 +251,9 @@ class Method:
                     )
 
     @classmethod
-    def described(cls) -> Mapping[str, Setting]:
+    def described(cls) -> dict[str, Setting]:
         """All settings by name, as on the command line."""
-        return settings_of(cls)
+        return dict(settings_of(cls))
 
     @classmethod
     def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
