@@ -133,7 +133,8 @@ def settings_of(group: type) -> Mapping[str, Setting]:
     >>> settings_of(StepCut)["restarts"].allowed
     'a whole number of at least 1 and at most 10000'
     """
-    hints, found = get_type_hints(group), {}
+    hints = get_type_hints(group)
+    found: dict[str, Setting] = {}
     for one in fields(group):
         if "setting" in one.metadata:
             hint = hints[one.name]

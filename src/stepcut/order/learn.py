@@ -89,7 +89,8 @@ def learn_graph(
     def pairs(table: NDArray[Any]) -> list[tuple[int, int]]:
         return [(steps[a], steps[b]) for a, b in np.argwhere(table).tolist()]
 
-    edges, support = set(pairs(reduce_order(found.closed))), {}
+    edges = set(pairs(reduce_order(found.closed)))
+    support = {}
     for a, b in edges:
         kept, broken = int(first[number[a], number[b]]), int(first[number[b], number[a]])
         support[a, b] = Support(kept, kept + broken)
