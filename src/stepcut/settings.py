@@ -125,7 +125,6 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
-@cache
 def settings_of(group: type) -> Mapping[str, Setting]:
     """Return the settings of a dataclass by name.
 
@@ -133,6 +132,11 @@ def settings_of(group: type) -> Mapping[str, Setting]:
     >>> settings_of(StepCut)["restarts"].allowed
     'a whole number of at least 1 and at most 10000'
     """
+    return _read_settings(group)
+
+
+@cache
+def _read_settings(group: type) -> Mapping[str, Setting]:
     hints = get_type_hints(group)
     found: dict[str, Setting] = {}
     for one in fields(group):
