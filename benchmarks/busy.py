@@ -1,18 +1,10 @@
-"""Measure `learn` under load: wall and CPU time alone, and beside processes that keep the cores
-busy.
-
-    python benchmarks/busy.py
-        synthetic features of twelve videos, six busy processes
-    python benchmarks/busy.py FEATURES --load 4     your features (.npy, .safetensors)
-
-The second half of the table lets as many threads as cores spin while they wait, as numerical
-libraries do by default.
+"""Measure `learn` under load: wall and CPU time alone, and beside six processes that keep the cores
+busy: `python benchmarks/busy.py`.
 
 Target: at most 2.5 times the wall time without load, at load 6 on two cores, and CPU time within 20
 %. The busy processes run once in a session of their own, as a service or another terminal, and once
-in the same session. Linux shares the cores among sessions first (autogroup). Within a session, a
-loop on one core, measured alike, shows what is left to a program of one thread: beside six busy
-processes on two cores a fair share is 2/7 of the machine, 3.5 times the wall time.
+in the same session. Linux shares the cores among sessions first (autogroup). Within a session a fair
+share beside six busy processes on two cores is 2/7 of the machine, 3.5 times the wall time.
 """
 
 from __future__ import annotations
@@ -25,10 +17,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
@@ -36,67 +27,43 @@ from shared import arguments, report
 
 WALL, CPU = 2.5, 1.2
 """Limits of the ratios of wall and CPU time."""
-SPIN = {
-    "OMP_WAIT_POLICY": "active",
-    "KMP_BLOCKTIME": "200",
-    "OPENBLAS_NUM_THREADS": str(os.cpu_count()),
-}
-LOOP = ["-c", "for _ in range(300_000_000): pass"]
 Spent = tuple[float, float]
 """Wall and CPU seconds."""
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("features", nargs="?", help="folder of features (default: synthetic)")
     parser.add_argument("--load", type=int, default=6, help="number of busy processes")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(args.features) if args.features else make_features(Path(folder, "features"))
-        learn(source, folder, {})  # compiles
-        spent: dict[tuple[str, str], list[Spent]] = defaultdict(list)
-        loops = []
+        source = make_features(Path(folder, "features"))
+        learn(source, folder)  # compiles
+        spent: dict[str, list[Spent]] = defaultdict(list)
         for _ in range(args.rounds):
-            loop = measure(LOOP)[0]
-            for threads, settings in {"stepcut": {}, "spinning": SPIN}.items():
-                spent[threads, "alone"].append(learn(source, folder, settings))
-                with busy(args.load, apart=True):
-                    spent[threads, "in another session"].append(learn(source, folder, settings))
-                with busy(args.load, apart=False):
-                    spent[threads, "in the same session"].append(learn(source, folder, settings))
-            with busy(args.load, apart=False):
-                loops.append(measure(LOOP)[0] / loop)
-        print(f"{os.cpu_count()} cores, load before {load:.1f}, medians of {args.rounds} rounds")
-        print(f"limits of the ratios to alone: wall {WALL}, CPU {CPU}")
-        print(f"threads   beside {args.load} busy         wall s  ratio   CPU s  ratio")
-        for (threads, where), each in spent.items():
-            (wall, cpu), quiet = np.median(each, axis=0), np.median(spent[threads, "alone"], axis=0)
-            print(
-                f"{threads:<8}  {where:<19}  {wall:6.1f}  {wall / quiet[0]:5.2f}  "
-                f"{cpu:6.1f}  {cpu / quiet[1]:5.2f}"
-            )
-        print(f"loop on one core beside {args.load} in the same session: {np.median(loops):.2f}")
+            spent["alone"].append(learn(source, folder))
+            for where, apart in (("in another session", True), ("in the same session", False)):
+                with busy(args.load, apart):
+                    spent[where].append(learn(source, folder))
+    print(f"{os.cpu_count()} cores, load before {load:.1f}, medians of {args.rounds} rounds")
+    print(f"limits of the ratios to alone: wall {WALL}, CPU {CPU}")
+    print(f"beside {args.load} busy         wall s  ratio   CPU s  ratio")
+    quiet = np.median(spent["alone"], axis=0)
+    for where, each in spent.items():
+        wall, cpu = np.median(each, axis=0)
+        ratios = wall / quiet[0], cpu / quiet[1]
+        print(f"{where:<19}  {wall:6.1f}  {ratios[0]:5.2f}  {cpu:6.1f}  {ratios[1]:5.2f}")
 
 
-def learn(source: Path, folder: str, settings: Mapping[str, str]) -> Spent:
+def learn(source: Path, folder: str) -> Spent:
     """Wall and CPU seconds of `stepcut learn` in a separate process."""
     output = tempfile.mktemp(".proc", dir=folder)
     words = ["learn", str(source), "--rate", "2", "-k", "7", "-o", output, "--quiet"]
-    cache = {"STEPCUT_CACHE": str(Path(folder, "cache"))}
-    return measure(["-m", "stepcut", *words], {**settings, **cache})
-
-
-def measure(words: list[str], settings: Mapping[str, str] = MappingProxyType({})) -> Spent:
-    """Wall and CPU seconds of Python with these arguments and environment variables."""
+    env = {**os.environ, "STEPCUT_CACHE": str(Path(folder, "cache"))}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(
-        [sys.executable, *words],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, **settings},
-    )
+    command = [sys.executable, "-m", "stepcut", *words]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=env)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -60,5 +60,5 @@ def _cpu() -> float:
 
 
 if __name__ == "__main__":
-    with report(__file__, seed="0 to 2"):
+    with report(__file__, seeds="0 to 2"):
         main()

@@ -1,4 +1,4 @@
-"""Make the reports in benchmarks/reports: `make reports`, or `make reports ONLY="scale demo"`.
+"""Make the reports: `make reports`, or `make reports ONLY="scale demo"`.
 
 Runs the script of every report that does not name the present version, so a second call goes on
 where the first stopped. Figures are kept in --work, data are in --data (`stepcut data info`).
@@ -9,58 +9,51 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from shared import REPORTS, arguments, fill, head, renew_head
 from stepcut.version import __version__
 
 HERE = Path(__file__).parent
-COOK, ALL = (
-    ("captaincook4d", "captaincook4d_more"),
-    ("captaincook4d", "captaincook4d_more", "knot_tying"),
-)
-BOTH = "{data}/captaincook4d {data}/captaincook4d_more"
-TRIALS = f"{BOTH} --knots {{knots4}} {{data}}/knot_tying/gestures"
+COOK = "{data}/captaincook4d {data}/captaincook4d_more"
+KNOTS2, KNOTS4 = (f"--knots {{knots{rate}}} {{data}}/knot_tying/gestures" for rate in (2, 4))
 
 
-@dataclass(frozen=True)
-class Report:
-    """The script of a report, its words, the folders of data that it needs, and its minutes."""
+class Report(NamedTuple):
+    """Script, expected minutes, arguments with the data, and seeds of a report."""
 
     script: str
+    minutes: int
     words: str = ""
-    data: tuple[str, ...] = ()
-    minutes: int = 5
     seeds: str = "0"
     page: str = ""
-    """The part of the page that has the printed text; by default the script writes the page."""
+    """Where the page has what is printed; by default the script writes the page."""
 
 
 TABLE = {
-    "busy": Report("busy.py", minutes=15),
-    "check": Report("use.py", f"{BOTH} --only toys recipes", COOK, 90, page="verdicts"),
-    "demo": Report("demo.py", minutes=4),
-    "experiments": Report("experiments.py", "{data} --out {work} --write {report}", COOK, 60),
-    "features": Report("extract.py", minutes=15, page="speed"),
-    "graph": Report("use.py", f"{BOTH} --only graph next", COOK, page="graph"),
-    "groups": Report("groups.py", "{data}/captaincook4d", COOK, 15),
-    "learns": Report("learns.py", f"{BOTH} --keep {{keep}} --rows uniform tc3i", COOK, 240),
-    "peers": Report("recipes.py", f"{BOTH} --keep {{work}}/recipes.jsonl", COOK, 60),
-    "protocols": Report("protocols.py", "{data}/egoprocel --write {report}", ("egoprocel",), 2),
-    "quality": Report("quality.py", "{data} {knots2} --keep {keep}", ALL, 30),
-    "recipes": Report("recipes.py", f"{BOTH} --keep {{work}}/recipes.jsonl", COOK, 60),
-    "reliability": Report("soak.py", "3600", (), 62, "from the clock", page="soak"),
-    "scale": Report("scale.py", "--costs scale_costs.json --docs {report}", minutes=20),
-    "steps": Report("steps.py", f"{BOTH} --keep {{keep}}", COOK, 60),
-    "suggest": Report("suggest.py", f"{TRIALS} --keep {{keep}} --seeds 2", ALL, 240),
-    "teach": Report("teach.py", f"{TRIALS} --keep {{keep}}", ALL, 180),
+    "busy": Report("busy.py", 15),
+    "check": Report("verdicts.py", 90, f"{KNOTS2} --kitchens 20 --recipes {COOK}", page="verdicts"),
+    "demo": Report("demo.py", 4),
+    "experiments": Report("experiments.py", 60, "{data} --out {work} --write {report}"),
+    "features": Report("extract.py", 15, page="speed"),
+    "graph": Report("use.py", 5, COOK, page="graph"),
+    "groups": Report("groups.py", 15, "{data}/captaincook4d"),
+    "learns": Report("learns.py", 240, f"{COOK} --keep {{keep}} --rows uniform tc3i"),
+    "peers": Report("recipes.py", 60, f"{COOK} --keep {{work}}/recipes.jsonl"),
+    "protocols": Report("protocols.py", 2, "{data}/egoprocel --write {report}"),
+    "quality": Report("quality.py", 30, "{data} {knots2} --keep {keep}"),
+    "recipes": Report("recipes.py", 60, f"{COOK} --keep {{work}}/recipes.jsonl"),
+    "reliability": Report("soak.py", 62, "3600", "from the clock", "soak"),
+    "scale": Report("scale.py", 20, "--write {report}"),
+    "steps": Report("steps.py", 60, f"{COOK} --keep {{keep}}"),
+    "suggest": Report("suggest.py", 240, f"{COOK} {KNOTS4} --keep {{keep}} --seeds 2"),
+    "teach": Report("teach.py", 180, f"{COOK} {KNOTS4} --keep {{keep}}"),
 }
-"""The reports by name."""
 BY_HAND = {
-    "embedder": "the choices behind the settings of the paper's method; training.py needs a GPU",
-    "sensors": "one recording, learned and taught with the commands in it",
-    "what-did-not-work": "ideas that were rejected",
+    "embedder": "choices of settings; training.py needs a GPU",
+    "sensors": "made with the commands in it",
+    "what-did-not-work": "rejected ideas",
 }
 """Reports without a script, and why."""
 
@@ -68,53 +61,46 @@ BY_HAND = {
 def is_present(name: str) -> bool:
     """Whether the head of a report names this version."""
     page = REPORTS / f"{name}.md"
-    text = page.read_text(encoding="utf-8")[:2000] if page.exists() else ""
-    return f"| Version | stepcut {__version__} |" in text
+    return page.exists() and f"| Version | stepcut {__version__} |" in page.read_text()
 
 
 def make(name: str, data: Path, work: Path) -> None:
     """Run the script of a report, and put the printed text into its page if it writes none."""
     row, page = TABLE[name], REPORTS / f"{name}.md"
     places = {"data": data, "work": work, "keep": work / f"{name}.jsonl", "report": page}
-    for rate in (2, 4):
-        folder = places[f"knots{rate}"] = work / f"knots{rate}"
-        if folder.name in row.words and not folder.is_dir():
-            words = [
-                "-m",
-                "stepcut",
-                "features",
-                str(data / "knot_tying/videos"),
-                "--fps",
-                str(rate),
-            ]
-            subprocess.run([sys.executable, *words, "-o", f"{folder}.part"], check=True)
-            Path(f"{folder}.part").rename(folder)
+    places |= {f"knots{rate}": work / f"knots{rate}" for rate in (2, 4)}
     words = shlex.split(row.words.format(**places))
+    for word in words:
+        if word.startswith(f"{work}/knots") and not Path(word).is_dir():
+            how = [str(data / "knot_tying/videos"), "--fps", word[-1], "-o", f"{word}.part"]
+            subprocess.run([sys.executable, "-m", "stepcut", "features", *how], check=True)
+            Path(f"{word}.part").rename(word)
+    needed = [Path(word) for word in words if word.startswith(str(data))]
+    if missing := [str(place) for place in needed if not place.exists()]:
+        raise SystemExit(f"there is no {', '.join(missing)}")
     out = subprocess.PIPE if row.page else None
     run = subprocess.run([sys.executable, row.script, *words], cwd=HERE, check=True, stdout=out)
     if row.page:
         command = f"python benchmarks/{row.script} {row.words}".strip()
-        top = head(row.seeds, ", ".join(row.data) or "generated by the script", command)
+        names = ", ".join(place.name for place in needed) or "generated by the script"
+        top = head(row.seeds, names, command)
         shown = f"```\n{run.stdout.decode().strip()}\n```"
         page.write_text(fill(renew_head(page.read_text(), top), {row.page: shown}))
 
 
 def main() -> int:
     parser = arguments(__doc__)
-    parser.add_argument("only", nargs="*", metavar="NAME", help=f"of {', '.join(TABLE)}")
+    parser.add_argument("only", nargs="*", metavar="NAME")
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
     parser.add_argument("--work", type=Path, default=HERE.parent / ".reports")
     given = parser.parse_args()
-    if unknown := sorted(set(given.only) - TABLE.keys()):
-        parser.error(f"no report is called {', '.join(unknown)}; choose from {', '.join(TABLE)}")
+    for name in set(given.only) - TABLE.keys():
+        parser.error(f"no report is called {name}; choose from {', '.join(TABLE)}")
     work, data, failed = given.work.resolve(), given.data.resolve(), []
     work.mkdir(parents=True, exist_ok=True)
     for name in given.only or [each for each in TABLE if not is_present(each)]:
-        missing = [each for each in TABLE[name].data if not (data / each).is_dir()]
         print(f"{name}: about {TABLE[name].minutes} minutes", flush=True)
         try:
-            if missing:
-                raise SystemExit(f"{data} lacks {', '.join(missing)}")
             make(name, data, work)
         except (subprocess.CalledProcessError, SystemExit) as error:
             failed.append(f"not made: {name}: {error}")

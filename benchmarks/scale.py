@@ -1,10 +1,9 @@
 """Measure the cost of workers and Ray on this machine, and extrapolate to a cluster.
 
-    python benchmarks/scale.py                                     measure and print the tables
-    python benchmarks/scale.py --costs scale_costs.json --docs reports/scale.md    and keep them
-    python benchmarks/scale.py --tables scale_costs.json           print them without measuring
+    python benchmarks/scale.py                                              print the tables
+    python benchmarks/scale.py --write benchmarks/reports/scale.md         and keep them
 
-Costs of a GPU in the file come from `training.py` and `extract.py --device cuda`. Runs are
+Costs of a GPU in `scale_costs.json` come from `training.py` and `extract.py --device cuda`. Runs are
 interleaved; medians are shown.
 """
 
@@ -13,10 +12,8 @@ from __future__ import annotations
 import json
 import platform
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +22,14 @@ import numpy as np
 import shared
 from extract import cpu_seconds, decode_all, make_films, make_long_film, peak_of_worker
 from stepcut.features.extract import extract
-from stepcut.files.atomic import write_json, write_text
+from stepcut.files.atomic import write_json
 from stepcut.parallel.engine import count_cores
 from stepcut.parallel.local import Local
 from stepcut.progress import duration
 from stepcut.version import __version__
 
 FPS = 2
+KEPT = Path(__file__).with_name("scale_costs.json")
 HOURS = {"EgoProceL": 62, "Ego4D": 3670}
 TASKS = {"EgoProceL": 16, "Ego4D": 947}
 """Ego4D has no tasks; as many as at EgoProceL's 3.9 hours each."""
@@ -39,25 +37,21 @@ SIZES = (("1 GPU, 16 cores", 1, 16), ("8 GPUs, 128 cores", 8, 128), ("100 CPU wo
 Costs = dict[str, Any]
 
 
-def main() -> int:
+def main() -> None:
     parser = shared.arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one run, short videos")
-    parser.add_argument("--costs", type=Path, metavar="FILE", help="write the costs to this file")
-    parser.add_argument("--docs", type=Path, metavar="FILE", help="write the tables into this page")
-    parser.add_argument("--tables", type=Path, metavar="FILE", help="only print the tables of it")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="keep costs and tables")
     args = parser.parse_args()
-    kept = args.tables or Path(__file__).with_name("scale_costs.json")
-    costs = json.loads(kept.read_text())
-    if not args.tables:
-        costs |= measure(args.quick, 1 if args.quick else args.rounds)
-        if args.costs:
-            write_json(args.costs, costs)
-    if args.docs:
-        write_text(args.docs, fill(args.docs.read_text(), costs))
-    for table in TABLES.values():
-        print(f"\n{table(costs)}")
-    return 0
+    costs = json.loads(KEPT.read_text())
+    costs |= measure(args.quick, 1 if args.quick else args.rounds)
+    tables = {"figures": figures(costs), "plan": plan(costs)}
+    print("\n\n".join(tables.values()))
+    if args.write:
+        write_json(KEPT, costs)
+        top = shared.head("none", "made 640 x 480 videos")
+        page = shared.fill(shared.renew_head(args.write.read_text(), top), tables)
+        args.write.write_text(page)
 
 
 def measure(quick: bool, rounds: int) -> Costs:
@@ -189,13 +183,5 @@ def plan(costs: Costs) -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[Costs], str]] = {"figures": figures, "plan": plan}
-
-
-def fill(text: str, costs: Costs) -> str:
-    """Replace the tables of a page between `<!-- NAME ... -->` and `<!-- end -->`."""
-    return shared.fill(text, {name: table(costs) for name, table in TABLES.items()})
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

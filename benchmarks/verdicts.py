@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shared import arguments, reduce_features, report
+from shared import arguments, reduce_features
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.report import Report
@@ -226,19 +226,18 @@ def judge(name: str, trials: Iterator[Trial]) -> None:
 
 
 def main() -> None:
-    """Print what was asked for, and write the report."""
+    """Print what was asked for."""
     parser = arguments(__doc__)
     parser.add_argument("--knots", type=Path, nargs=2, metavar=("FEATURES", "GESTURES"))
     parser.add_argument("--recipes", type=Path, nargs="+", metavar="DATA", default=[])
     parser.add_argument("--kitchens", type=int, default=0, metavar="N")
     args = parser.parse_args()
-    with report(__file__):
-        if args.knots:
-            judge("Knots", trials_of_knots(*args.knots))
-        if args.kitchens:
-            judge("Toy kitchens", trials_of_kitchens(args.kitchens))
-        if args.recipes:
-            judge("Recipes", trials_of_recipes(args.recipes))
+    if args.knots:
+        judge("Knots", trials_of_knots(*args.knots))
+    if args.kitchens:
+        judge("Toy kitchens", trials_of_kitchens(args.kitchens))
+    if args.recipes:
+        judge("Recipes", trials_of_recipes(args.recipes))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,10 @@
 """From a learned procedure and a new video to the files of other programs, on the command line."""
 
-import shutil
-import xml.etree.ElementTree as etree
-from pathlib import Path
-from urllib.parse import unquote, urlparse
-
 import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.formats import read, read_folder, write, write_folder
+from stepcut.formats import read_folder, write, write_folder
 from stepcut.procedure.loading import load
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features
@@ -52,23 +47,6 @@ def test_columns_rate_and_encoding_wherever_labels_are_read(tmp_path, capsys):
     assert main(["budget", frames]) == 2
     assert main(["learn", features, "--label-rate", "30", "-o", proc]) == 2
     assert "Add --labels DIR" in capsys.readouterr().err
-
-
-def test_a_cut_video_is_linked_by_its_eaf(learned, kitchen, tmp_path, monkeypatch):
-    film = min((kitchen / "videos").iterdir())
-    (tmp_path / "films").mkdir()
-    new = tmp_path / "films" / f"new take{film.suffix}"
-    shutil.copy(film, new)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
-    assert (
-        main(["segment", str(learned), "films/" + new.name, "-o", "labels/new.eaf", "--quiet"]) == 0
-    )
-    media = next(etree.parse("labels/new.eaf").getroot().iter("MEDIA_DESCRIPTOR"))
-    assert Path(unquote(urlparse(media.attrib["MEDIA_URL"]).path)) == new.resolve()
-    beside = Path("labels", unquote(media.attrib["RELATIVE_MEDIA_URL"]))
-    assert beside.resolve() == new.resolve()
-    assert read("labels/new.eaf").sequence() == load(learned).segment(new).sequence()
 
 
 def test_label_files_that_are_not_read_are_named(tmp_path, caplog):

@@ -16,7 +16,7 @@ from errors_kit import raises
 
 from stepcut.errors import AnnotationError, ExtraNeeded, OptionError
 from stepcut.evaluation.clock import read_truth
-from stepcut.formats import FORMATS, read, read_folder, write
+from stepcut.formats import read, read_folder, write
 from stepcut.formats.reading import read_all
 from stepcut.procedure.labels import read_labels
 from stepcut.timeline import Segment, Timeline
@@ -286,6 +286,10 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path: Path) -> None:
     with raises(AnnotationError, "['7', 'ann@example.org']"):
         read(path)
     assert read(path, annotator="7").segments == ()
+    export[0]["annotations"][1]["result"][0]["value"]["timelinelabels"].append("wait")
+    path.write_text(json.dumps(export))
+    both = (Segment(1, 2, "pour tea"), Segment(1, 2, "wait"))
+    assert read(path, annotator="8").segments[:2] == both
     export[0]["annotations"] = []
     path.write_text(json.dumps(export))
     assert read(path).segments == (Segment(0.0, 0.5, "stir"),)
@@ -300,16 +304,6 @@ def test_cues_without_a_blank_line_between_them(
     cues = f"{one}00:00:00.000 --> 00:00:01.500\n7\npour tea\n{two}00:00:01.500 --> 00:01:02.250\nstir\n"
     (tmp_path / name).write_text(("WEBVTT\n\n" if name == "x.vtt" else "") + cues)
     assert read(tmp_path / name).segments == (Segment(0.0, 1.5, "7 pour tea"), TWO[1])
-
-
-def test_a_region_with_two_labels_is_both(tmp_path: Path) -> None:
-    export = label_studio_export()
-    export[0]["annotations"][1]["result"][0]["value"]["timelinelabels"].append("wait")
-    (tmp_path / "export.json").write_text(json.dumps(export))
-    assert read(tmp_path / "export.json").segments[:2] == (
-        Segment(1, 2, "pour tea"),
-        Segment(1, 2, "wait"),
-    )
 
 
 def test_predictions_that_nobody_confirmed_are_no_labels(tmp_path: Path) -> None:
@@ -392,14 +386,6 @@ def test_a_labelling_configuration_that_stood_there_is_kept(tmp_path: Path) -> N
     assert "pour" in mine.read_text()
 
 
-def test_native_json_reads_what_other_programs_leave_out(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(
-        '{"format": "stepcut timeline", "segments": [{"start": 0, "end": 1.5, "step": "pour tea"}]}'
-    )
-    assert read(path) == Timeline([TWO[0]], video="x")
-
-
 def test_rates_are_fractions(tmp_path: Path) -> None:
     timeline = Timeline([Segment(0, 1001.0, "long")], video="v")
     write(tmp_path / "x.json", timeline, "label-studio", rate=Fraction(30000, 1001))
@@ -443,24 +429,6 @@ def test_neighbours_that_overlap_by_rounding_touch(
     assert [segment.end for segment in read(tmp_path / name, rate=rate)] == ends
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, f in FORMATS.items() if f.many and f.read and "empty" in f.keeps]
-)
-def test_a_video_without_segments_stays_among_several(name: str, tmp_path: Path) -> None:
-    path = tmp_path / f"all{FORMATS[name].suffix}"
-    for given in ([("a", TWO), ("b", ()), ("c", TWO)], [("a", ()), ("b", ())]):
-        write(
-            path,
-            [Timeline(segments, 70.0, ["pour tea"], video) for video, segments in given],
-            name,
-            rate=4,
-        )
-        found = [(timeline.video, timeline.segments) for timeline in read_all(path, name)]
-        assert [(video, len(segments)) for video, segments in found] == [
-            (v, len(s)) for v, s in given
-        ]
-
-
 def test_activitynet_of_both_kinds_is_a_ground_truth(tmp_path: Path) -> None:
     true = {"tea": {"annotations": [{"segment": [0, 1.5], "label": "pour"}], "duration": 9}}
     (tmp_path / "x.json").write_text(json.dumps({"database": true, "results": {}}))
@@ -469,14 +437,11 @@ def test_activitynet_of_both_kinds_is_a_ground_truth(tmp_path: Path) -> None:
     assert read_all(tmp_path / "x.json") == []
 
 
-def test_native_json_without_a_video_is_named_after_its_file(tmp_path: Path) -> None:
-    record = {"format": "stepcut timeline", "video": None, "steps": None, "segments": []}
+@pytest.mark.parametrize("more", [{}, {"video": None, "steps": None}])
+def test_native_json_reads_what_other_programs_leave_out(
+    more: dict[str, None], tmp_path: Path
+) -> None:
+    parts = [{"start": 0, "end": 1.5, "step": "pour tea"}]
+    record = {"format": "stepcut timeline", "segments": parts, **more}
     (tmp_path / "tea.json").write_text(json.dumps(record))
-    assert read(tmp_path / "tea.json").video == "tea"
-
-
-@pytest.mark.parametrize("name", [n for n, f in FORMATS.items() if f.many and f.read])
-def test_several_timelines_without_a_name_stay_apart(name: str, tmp_path: Path) -> None:
-    path = tmp_path / f"all{FORMATS[name].suffix}"
-    write(path, [Timeline([each], 70.0) for each in TWO], name, rate=4)
-    assert [timeline.sequence() for timeline in read_all(path, name)] == [["pour tea"], ["stir"]]
+    assert read(tmp_path / "tea.json") == Timeline([TWO[0]], video="tea")

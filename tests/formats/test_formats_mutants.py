@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from errors_kit import raises
-from fuzz_kit import EXTREMES, TIMELINE, keep, label_targets, main
+from fuzz_kit import EXTREMES, keep, label_targets, main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,11 +95,8 @@ def test_a_failing_case_is_kept_without_what_links_and_devices_contain(tmp_path)
     keep(tmp_path / "case", tmp_path / "kept")
     kept = tmp_path / "kept" / "inside"
     assert (kept / "small").read_bytes() == b"mutant"
-    assert [os.readlink(kept / name) for name in ("zero", "none", "up")] == [
-        "/dev/zero",
-        "/nowhere",
-        "..",
-    ]
+    links = [os.readlink(kept / name) for name in ("zero", "none", "up")]
+    assert links == ["/dev/zero", "/nowhere", ".."]
     assert (kept / "pipe.txt").read_text() == "prw-r--r--, 0 bytes, not copied\n"
     assert (kept / "sparse.txt").read_text().endswith("1,099,511,627,776 bytes, not copied\n")
     assert len(list(kept.iterdir())) == 6
@@ -137,12 +134,8 @@ def test_names_that_no_file_can_have(tmp_path):
     paths = write_folder(
         tmp_path / "out", [Timeline([Segment(0, 1, "a")], video=name) for name in names], "csv"
     )
-    assert [path.name for path in paths] == [
-        "n" * 200 + ".csv",
-        "video.csv",
-        "x%3Ay.csv",
-        "a%0Ab.csv",
-    ]
+    safe = ["n" * 200 + ".csv", "video.csv", "x%3Ay.csv", "a%0Ab.csv"]
+    assert [path.name for path in paths] == safe
     assert all(path.parent == tmp_path / "out" and read_folder(path) for path in paths)
 
 
@@ -150,8 +143,3 @@ def test_a_row_without_its_video(tmp_path):
     (tmp_path / "x.csv").write_text("start,end,label,video\n0,1,pour,a\n1,2,stir\n")
     with raises(AnnotationError, "video", line=3):
         read_folder(tmp_path / "x.csv")
-
-
-def test_what_is_written_is_read_again_as_it_is_mutated_from(tmp_path):
-    assert all(target.original.exists() for target in label_targets(tmp_path).values())
-    assert TIMELINE.steps[0] == "wash"

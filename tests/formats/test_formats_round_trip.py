@@ -175,6 +175,15 @@ def test_many_videos_in_one_file(name, tmp_path):
     assert read(path, video="b").segments == two.segments
     with raises(AnnotationError, "(a, b)"):
         read(path)
+    unnamed = [Timeline([each], 70.0) for each in one]
+    write(path, unnamed, name, rate=4)
+    assert [each.sequence() for each in read_all(path, name)] == [["pour"], ["stir"]]
+    if "empty" in FORMATS[name].keeps:
+        for given in (["a"], []):  # the videos with segments
+            made = [Timeline(one.segments if v in given else [], 70.0, ["pour"], v) for v in "ab"]
+            write(path, made, name, rate=4)
+            found = {each.video: len(each.segments) for each in read_all(path, name)}
+            assert found == {each.video: len(each.segments) for each in made}
 
 
 @pytest.mark.parametrize("name", READABLE)

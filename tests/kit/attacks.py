@@ -139,128 +139,67 @@ def kills(folder, random):
 
 ATTACKS: tuple[Callable[[Path, Random], Outcome], ...] = (not_videos, signals, kills)
 
-APP, FOLDER = "tests/show/test_app_attacks.py::", "tests/procedure/test_folder.py::"
-WATCH, SERVER = "tests/cli/test_cli_watch.py::", "tests/show/test_show_server.py::"
-BAD, HOSTILE = "tests/formats/test_formats_bad_files.py::", "tests/features/test_features_hostile"
 FINDINGS = {
-    "Files, folders and links of others in a procedure's folder": (
-        f"{FOLDER}test_what_stepcut_did_not_write_stays",
-        f"{FOLDER}test_a_link_in_a_procedure_writes_nothing_elsewhere",
-        f"{FOLDER}test_what_is_not_a_plain_file_is_not_read",
-    ),
-    "Permissions of files that are written again, and folders that others lock": (
-        f"{FOLDER}test_files_have_the_rights_that_the_user_gives_and_keep_them",
-        f"{FOLDER}test_a_folder_that_somebody_else_locks_is_not_waited_for_without_end",
-    ),
-    "Journals of `watch` that are links, forged, damaged or open to others": (
-        f"{WATCH}test_what_a_stranger_puts_into_the_folder_hides_no_video",
-        f"{WATCH}test_a_journal_that_others_can_write_is_refused",
-        f"{WATCH}test_a_journal_that_cannot_be_written_is_reported_before_the_first_video",
-    ),
-    "Webhooks that redirect, answer nonsense, or byte by byte": (
-        f"{WATCH}test_a_webhook_gets_the_record_or_its_trouble_is_told",
-        f"{WATCH}test_an_answer_that_makes_no_sense_is_told",
-        f"{WATCH}test_a_webhook_that_answers_byte_by_byte_is_given_up",
-    ),
-    "Recordings that were replaced or renamed": ("tests/procedure/test_content.py",),
-    "Requests that never end, or are large": (
-        f"{SERVER}test_a_connection_that_asks_for_nothing_is_let_go",
-        f"{SERVER}test_a_body_that_never_comes_is_not_waited_for",
-        f"{SERVER}test_a_large_body_is_refused_however_it_comes",
-    ),
-    "Python files of the current folder, for jobs and workers": (
-        "tests/parallel/test_parallel_isolated.py",
-    ),
-    "Settings in a stranger's procedure that name code or paths": (
-        "tests/cli/test_cli_learn.py::test_like_runs_no_code_of_a_procedure",
-        "tests/cli/test_cli_learn.py::test_like_takes_over_no_paths",
-        f"{FOLDER}test_a_procedure_of_a_stranger_runs_no_code",
-    ),
-    "Links out of the folder of the app, there or put there later": (
-        f"{APP}test_links_that_leave_the_folder_are_refused_with_a_sentence",
-        f"{APP}test_a_link_that_comes_after_the_request_is_not_followed",
-        f"{APP}test_an_exported_file_that_became_a_link_is_not_sent",
-        "tests/show/test_app.py::test_links_that_lead_outside_are_neither_listed_nor_used",
-    ),
-    "A hundred short videos": (
-        "tests/methods/stepcut/test_discovery.py"
-        "::test_the_width_of_many_short_videos_without_noise_is_found_despite_rounding",
-    ),
-    "Sensor tables with bursts of times, or a second column of times": (
-        "tests/features/test_features_sensors.py::test_bursts_of_times_keep_the_length_of_the_recording",
-        "tests/features/test_features_sensors.py"
-        "::test_times_too_dense_for_any_sensor_are_refused_and_the_others_are_read",
-        "tests/features/test_features_sensors.py::test_a_second_column_of_times_is_not_a_sensor",
-    ),
-    "Damaged procedures and dangling links where the app watches": (
-        f"{APP}test_one_damaged_procedure_or_link_does_not_end_watching",
-    ),
-    "A procedure learned again elsewhere while the app shows it": (
-        f"{APP}test_a_procedure_learned_again_elsewhere_is_noticed",
-        f"{APP}test_an_export_of_an_earlier_revision_is_refused",
-    ),
-    "SIGKILL during uploads and exports": (
-        f"{APP}test_a_start_removes_what_a_killed_server_left",
-        "tests/show/test_app.py::test_an_interrupted_upload_leaves_nothing",
-    ),
-    "Names that are not UTF-8, long lists of videos, errors that are not JSON": (
-        f"{APP}test_names_that_are_not_utf8_are_listed_and_used",
-        f"{APP}test_requests_may_name_sixteen_hundred_videos",
-        f"{APP}test_every_error_is_json",
-    ),
-    "Jobs that are old, doubled, or resumed at once": (
-        f"{APP}test_an_old_job_never_replaces_a_newer_procedure",
-        f"{APP}test_a_second_request_of_a_name_is_refused_while_the_first_runs",
-        f"{APP}test_a_job_resumed_at_once_after_its_cancel_goes_on",
-    ),
-    "Hostile values in requests and in saved procedures": (
-        f"{APP}test_hostile_values_are_refused_with_a_sentence",
-        f"{SERVER}test_hostile_json_is_answered_with_a_sentence",
-        f"{FOLDER}test_a_hostile_folder_is_refused_or_right",
-        f"{FOLDER}test_settings_that_make_no_sense_are_damage",
-        f"{FOLDER}test_events_that_make_no_sense_are_told_in_words",
-    ),
-    "Labels in minutes, or at twice the rate": (
-        "tests/procedure/test_lengths.py::test_labels_far_shorter_than_their_videos_are_reported",
-    ),
-    "Small files that claim much": (
-        f"{HOSTILE}.py::test_an_index_that_claims_days_is_not_believed",
-        f"{HOSTILE}_files.py::test_a_bomb_is_refused_by_its_declared_size",
-    ),
-    "Formulas in tables": (
-        "tests/formats/test_convert.py::test_a_table_for_spreadsheets_holds_no_formula",
-        "tests/test_tables.py::test_csv_holds_no_formula",
-        "tests/test_tables_files.py::test_excel_gets_numbers_and_no_formula",
-    ),
-    "Pages and scripts with the name of a video": (
-        f"{SERVER}test_no_file_that_is_no_video_is_served",
-    ),
-    "Edits while a procedure is taught": (
-        "tests/procedure/test_store.py::test_edits_made_while_teaching_are_applied_on_top",
-    ),
-    "Videos called #1, names that a table or a disk would merge, labels at dates": (
-        "tests/formats/test_convert.py::test_a_name_comes_back_from_a_table_for_spreadsheets",
-        f"{BAD}test_videos_that_a_table_would_merge_are_refused",
-        f"{BAD}test_files_that_some_disk_would_overwrite_are_refused",
-        f"{BAD}test_dates_and_halves_of_letters_are_no_labels",
-    ),
-}
-"""What was found, and the tests that try it again."""
+    "Files, folders and links of others in a procedure's folder":
+        "procedure what_stepcut_did_not_write link_in_a_procedure not_a_plain_file",
+    "Permissions of files that are written again, and folders that others lock":
+        "procedure files_have_the_rights somebody_else_locks",
+    "Journals of `watch` that are links, forged, damaged or open to others":
+        "cli what_a_stranger_puts journal_that_others_can_write journal_that_cannot_be_written",
+    "Webhooks that redirect, answer nonsense, or byte by byte":
+        "cli webhook_gets_the_record answer_that_makes_no_sense webhook_that_answers_byte_by_byte",
+    "Recordings that were replaced or renamed": "procedure changed_features renamed_video recorded_again",
+    "Requests that never end, or are large":
+        "show connection_that_asks_for_nothing body_that_never_comes large_body",
+    "Python files of the current folder, for jobs and workers":
+        "parallel files_of_the_current_folder",
+    "Settings in a stranger's procedure that name code or paths":
+        "cli like_runs_no_code like_takes_over_no_paths",
+    "Code that a stranger's procedure names": "procedure procedure_of_a_stranger",
+    "Links out of the folder of the app, there or put there later":
+        "show links_that_leave link_that_comes_after became_a_link links_that_lead_outside",
+    "A hundred short videos": "methods many_short_videos",
+    "Sensor tables with bursts of times": "features bursts_of_times times_too_dense",
+    "Damaged procedures and dangling links where the app watches":
+        "show does_not_end_watching",
+    "A procedure learned again elsewhere while the app shows it":
+        "show learned_again_elsewhere earlier_revision",
+    "SIGKILL during uploads and exports": "show killed_server_left interrupted_upload",
+    "Names that are not UTF-8, long lists of videos, errors that are not JSON":
+        "show not_utf8 sixteen_hundred error_is_json",
+    "Jobs that are old, doubled, or resumed at once":
+        "show old_job_never second_request_of_a_name resumed_at_once",
+    "Hostile values in requests": "show hostile_values hostile_json",
+    "Hostile values in saved procedures":
+        "procedure hostile_folder settings_that_make_no_sense events_that_make_no_sense",
+    "Labels in minutes, or at twice the rate": "procedure labels_far_shorter",
+    "Small files that claim much": "features index_that_claims_days claims_gigabytes",
+    "Formulas in tables": "formats table_for_spreadsheets",
+    "Pages and scripts with the name of a video": "show no_file_that_is_no_video",
+    "Edits while a procedure is taught": "procedure edits_made_while_teaching",
+    "Videos called #1, names that a table or a disk would merge, labels at dates":
+        "formats name_comes_back table_would_merge disk_would_overwrite dates_and_halves",
+}  # fmt: skip
+"""What was found, with the folder of the tests that try it again, and parts of their names."""
 
 
-def try_again(tests, folder):
-    """Run tests; yield what went wrong in each case, or nothing."""
-    record = folder / "tests.xml"
-    words = ["-q", "-p", "no:cacheprovider", f"--junitxml={record}", *tests]
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True
-    )
-    cases = list(etree.parse(record).iter("testcase")) if record.exists() else []
-    for case in cases:
+def try_again(folder):
+    """Run the tests of all findings; for each, what went wrong in each case, or nothing."""
+    record, rows = folder / "tests.xml", {what: row.split() for what, row in FINDINGS.items()}
+    chosen = " or ".join(sorted({part for _, *parts in rows.values() for part in parts}))
+    places = sorted({f"tests/{place}" for place, *_ in rows.values()})
+    words = ["-q", "-p", "no:cacheprovider", f"--junitxml={record}", "-k", chosen, *places]
+    run = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True)
+    tried = {what: [] for what in rows}
+    for case in etree.parse(record).iter("testcase") if record.exists() else ():
+        where, name = case.get("classname").replace(".", "/"), case.get("name")
         wrong = [each.get("message", "") for each in case if each.tag in ("failure", "error")]
-        yield f"{case.get('name')}: {wrong[0][:200]}" if wrong else ""
-    if not cases:
-        yield f"no test ran: {run.stdout[-300:]}{run.stderr[-300:]}"
+        for what, (place, *parts) in rows.items():
+            mine = where.startswith(f"tests/{place}/")
+            if mine and any(part in name for part in parts):
+                tried[what].append(f"{name}: {wrong[0][:200]}" if wrong else "")
+    lost = f"no test ran: {run.stdout[-300:]!r}"
+    return {what: cases or [lost] for what, cases in tried.items()}
 
 
 def main(rounds, names):
@@ -269,8 +208,11 @@ def main(rounds, names):
     chosen = [attack for attack in ATTACKS if not names or attack.__name__ in names]
     results = {attack.__doc__: attempts(attack, rounds) for attack in chosen}
     if not names or "findings" in names:
-        for what, tests in FINDINGS.items():
-            results[what] = attempts(lambda folder, _, tests=tests: try_again(tests, folder), 1)
+        with tempfile.TemporaryDirectory() as folder:
+            results |= try_again(Path(folder))
+    for what, tried in results.items():
+        for message in filter(None, tried):
+            print(f"FAILED {what}: {message}", file=sys.stderr, flush=True)
     print("| attack | tried | failed |\n|---|--:|--:|")
     for what, tried in results.items():
         print(f"| {what} | {len(tried):,} | {sum(map(bool, tried))} |")
@@ -278,7 +220,7 @@ def main(rounds, names):
 
 
 def attempts(attack, rounds):
-    """The messages of all attempts of an attack; failures are also shown at once."""
+    """The messages of all attempts of an attack."""
     tried = []
     for seed in range(rounds):
         folder = Path(tempfile.mkdtemp())
@@ -291,8 +233,6 @@ def attempts(attack, rounds):
                 if path.is_dir() and not path.is_symlink():
                     path.chmod(0o700)
             shutil.rmtree(folder, ignore_errors=True)
-    for message in filter(None, tried):
-        print(f"FAILED {attack.__name__}: {message}", file=sys.stderr, flush=True)
     return tried
 
 

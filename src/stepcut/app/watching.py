@@ -19,8 +19,7 @@ from stepcut.errors import OptionError, OutputError, in_words
 from stepcut.features.find import all_files
 from stepcut.files.atomic import output_errors, sync_folder
 from stepcut.files.cache import state_folder, wall_clock
-from stepcut.files.names import VIDEO_SUFFIXES
-from stepcut.files.sparse import is_hole
+from stepcut.files.names import VIDEO_SUFFIXES, is_hole
 from stepcut.procedure.folder import OURS
 from stepcut.procedure.store import read_config
 

@@ -26,7 +26,7 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, AnyPath, as_path, version
 from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.files.cache import local
-from stepcut.files.sparse import is_hole
+from stepcut.files.names import is_hole
 from stepcut.parallel.worker import alive
 from stepcut.rate import Rate, as_rate
 

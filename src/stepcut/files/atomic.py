@@ -17,7 +17,7 @@ from typing import Any
 
 from stepcut.errors import OutputError
 from stepcut.files.addresses import Address, AnyPath, as_path, put
-from stepcut.files.sparse import is_hole
+from stepcut.files.names import is_hole
 from stepcut.progress import warn_once
 
 LONGEST_WAIT = 60.0

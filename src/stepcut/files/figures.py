@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from stepcut.errors import choose
 from stepcut.files.addresses import AnyPath, as_path
@@ -13,29 +13,19 @@ from stepcut.files.atomic import whole_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 FIXED: dict[Any, Any] = {"svg.hashsalt": "stepcut", "text.parse_math": False}
 """matplotlib settings for reproducible files, and for `$` in names as plain text."""
 METADATA = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 """The supported suffixes, and the metadata to omit for reproducible files."""
 
 
-def drawn_with(settings: dict[Any, Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function to draw with these matplotlib `settings`."""
+@contextmanager
+def drawn_with(settings: dict[Any, Any]) -> Iterator[None]:
+    """Draw with these matplotlib `settings`, as a context or a decorator."""
+    import matplotlib
 
-    def decorate(draw: Callable[P, T]) -> Callable[P, T]:
-        @functools.wraps(draw)
-        def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
-            import matplotlib
-
-            with matplotlib.rc_context(settings):
-                return draw(*args, **kwargs)
-
-        return drawn
-
-    return decorate
+    with matplotlib.rc_context(settings):
+        yield
 
 
 def check_picture(path: AnyPath) -> str:

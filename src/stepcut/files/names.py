@@ -1,5 +1,6 @@
-"""Names of videos, files and steps: compare them, and make safe file names."""
+"""Names of videos, files and steps: compare them, and make safe file names; sparse files."""
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -179,3 +180,9 @@ def spell(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
         return found[0]
 
     return {name: find(name) for name in names}
+
+
+def is_hole(state: os.stat_result) -> bool:
+    """Whether a file is sparse: far longer than its content on disk, and slow to read."""
+    on_disk = getattr(state, "st_blocks", state.st_size) * 512
+    return state.st_size > 100 * max(on_disk, 1 << 20)

@@ -19,7 +19,7 @@ from av.codec.hwaccel import HWAccel
 from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError, WorkerDied, placed
-from stepcut.files.sparse import is_hole
+from stepcut.files.names import is_hole
 from stepcut.parallel.local import ask
 from stepcut.parallel.worker import alive, is_worker, memory_limit, time_limit
 from stepcut.progress import warn_once
