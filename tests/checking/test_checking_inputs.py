@@ -97,7 +97,7 @@ def test_one_odd_reference_video_hides_nothing(normal: list[np.ndarray]) -> None
 def test_what_it_cannot_see_is_said(inputs: Inputs, normal: list[np.ndarray]) -> None:
     one = film(normal[12])
     assert unchecked_inputs(one, inputs) == ""
-    assert "Damaged frames" in unchecked_inputs(replace(one, path=None), inputs)
+    assert "Damaged frames" in unchecked_inputs(replace(one, spec=None), inputs)
     assert learn_inputs([one, one]) is None
     assert check_inputs(one, None) == []
     assert "learn from three videos" in unchecked_inputs(one, None)

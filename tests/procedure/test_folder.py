@@ -148,7 +148,7 @@ def test_rules_are_read_with_former_names_kept_elsewhere_and_refused(place, vide
     assert str(edits.set_rule("begin  is first")) == "begin is first"
     edits.set_rule("begin at most 1 s", holds=False)
     assert list(map(str, edits.rules)) == ["turn it off is last", "begin is first"]
-    with pytest.raises(OptionError, match="contradict"):
+    with pytest.raises(OptionError, match="no video can keep"):
         edits.set_rule("turn it off is first")
     (place / "rules.toml").write_text('rules = ["step 9 once"]')
     with pytest.raises(ProcedureError, match="rules.toml: rule 'step 9 once': step='step 9'"):

@@ -39,7 +39,7 @@ class Inputs(msgspec.Struct, frozen=True):
     means: list[list[Annotated[float, msgspec.Meta(gt=-1e20, lt=1e20)]]]
     """Mean projected row of each reference video."""
     apart: Number
-    """Distance of a mean from the nearest of `means` beyond which the scene is another one."""
+    """Distance from the nearest of `means` beyond which the scene is another one."""
     change: Number
     """Change between rows below which the picture stands still."""
     still: Number
@@ -50,8 +50,6 @@ class Inputs(msgspec.Struct, frozen=True):
     """Mean change over some seconds, between these, below which the lens may be covered."""
     damaged: Number
     """Damaged frames per second."""
-    of_videos: bool
-    """Whether damaged frames are known."""
 
 
 def learn_inputs(videos: Sequence[Features]) -> Inputs | None:
@@ -81,7 +79,6 @@ def learn_inputs(videos: Sequence[Features]) -> Inputs | None:
         idle=longest(edge=True),
         quiet=calm[1] / MARGIN if calm[1] < np.inf else 0.0,
         damaged=max(MARGIN * max(one.corrupt / one.end for one in videos), DAMAGED),
-        of_videos=all(one.spec is not None and one.spec.of_videos for one in videos),
     )
 
 
@@ -115,7 +112,7 @@ def unchecked_inputs(video: Features, inputs: Inputs | None) -> str:
     """What cannot be seen of the input of a video, in a sentence, or ""."""
     if inputs is None:
         return "A frozen picture or covered lens is not detected: learn from three videos or more."
-    if video.path is None or not inputs.of_videos:
+    if video.spec is None or not video.spec.of_videos:
         return "Damaged frames are not detected in features; check the video itself."
     return ""
 

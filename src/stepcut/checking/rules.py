@@ -1,11 +1,12 @@
 """Rules: what a person demands of every video, as sentences such as "boil before brew"."""
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -42,11 +43,7 @@ MOST = 6
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One rule; `str` is its sentence.
-
-    >>> str(Rule("lasts", "brew", least=10, most=40))
-    'brew at least 10 s, at most 40 s'
-    """
+    """One rule; `str` is its sentence."""
 
     kind: Kind
     step: str
@@ -121,17 +118,6 @@ def read_sentences(path: Path | Address) -> list[str]:
     return texts
 
 
-def read_rules(
-    path: Path | Address, steps: Sequence[str], former: Mapping[str, int] = NONE
-) -> tuple[Rule, ...]:
-    """Read the rules in the file at `path`; none if it does not exist."""
-    texts = read_sentences(path)
-    try:
-        return parse_rules(texts, steps, former)
-    except OptionError as error:
-        raise OptionError(f"{path}: {error}", path=path, value=error.value) from error
-
-
 def write_rules(path: Path | Address, rules: Sequence[Rule]) -> None:
     """Write the rules to the file at `path`, atomically."""
     check_rules(rules)
@@ -141,20 +127,15 @@ def write_rules(path: Path | Address, rules: Sequence[Rule]) -> None:
 
 def check_rules(rules: Sequence[Rule]) -> None:
     """Refuse rules that no video can keep together."""
-    for rule in rules:
-        if rule.step == rule.other or _contradict(rule, rule):
-            raise OptionError(f"no video can keep the rule {str(rule)!r}. Remove it.", value=rule)
-    clash: tuple[Rule, ...] = next(
-        (pair for pair in permutations(rules, 2) if _contradict(*pair)), ()
-    )
+    clash = next((pair for pair in product(rules, rules) if _contradict(*pair)), ())
     before = [rule for rule in rules if rule.kind == "before"]
     try:
         TopologicalSorter(grouped((rule.other, rule.step) for rule in before)).prepare()
     except CycleError as error:
-        clash = tuple(Rule("before", *pair) for pair in pairwise(error.args[1]))
+        clash = [Rule("before", *pair) for pair in pairwise(error.args[1])]
     if clash:
-        sentences = " and ".join(repr(str(rule)) for rule in clash)
-        raise OptionError(f"the rules {sentences} contradict each other. Remove one.", value=clash)
+        sentences = " and ".join(dict.fromkeys(repr(str(rule)) for rule in clash))
+        raise OptionError(f"no video can keep the rules {sentences}. Remove one.", value=clash)
 
 
 def _find(name: str, steps: Sequence[str], former: Mapping[str, int]) -> str | None:
@@ -184,12 +165,10 @@ def _contradict(one: Rule, other: Rule) -> bool:
         return one.step != other.step
     if kinds == ("first", "before"):
         return one.step == other.other
-    if one.step != other.step:
-        return False
     if kinds == ("lasts", "lasts"):
-        return one.least is not None and other.most is not None and one.least > other.most
-    demands = other.kind in ("first", "last", "once", "before") or other.least is not None
-    return one.kind == "never" and demands
+        return one.step == other.step and (one.least or 0) > (other.most or math.inf)
+    needs = other.kind in ("first", "last", "once", "before") or other.least
+    return one.kind == "never" and one.step == other.step and bool(needs)
 
 
 # ------------------------------------------------------------------ checking and proposing

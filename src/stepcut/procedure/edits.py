@@ -5,7 +5,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from stepcut.checking.rules import FILE, Rule, parse_rule, propose_rules, read_rules, write_rules
+from stepcut.checking.rules import (
+    FILE,
+    Rule,
+    parse_rule,
+    parse_rules,
+    propose_rules,
+    read_sentences,
+    write_rules,
+)
 from stepcut.checking.severity import KINDS, Severity
 from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import AnyPath
@@ -196,7 +204,8 @@ class Edits:
     def rules(self) -> tuple[Rule, ...]:
         """The rules in rules.toml."""
         outline = self.outline
-        return read_rules(self.folder / FILE, outline.model_steps, outline.former_names)
+        texts = read_sentences(self.folder / FILE)
+        return parse_rules(texts, outline.model_steps, outline.former_names)
 
     def set_rule(self, sentence: str, holds: bool = True) -> Rule:
         """Add a rule to rules.toml, or remove it; return the rule."""

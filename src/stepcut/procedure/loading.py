@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from stepcut.checking.check import check_labels
-from stepcut.checking.rules import FILE, read_rules
+from stepcut.checking.rules import FILE, parse_rules, read_sentences
 from stepcut.errors import NotLearned, OptionError, ProcedureError
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.methods.method import Method
@@ -44,12 +44,17 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     ['cut bread', 'spread butter', 'add jam']
     """
     procedure = Procedure(**read(path, method, trust))
+    folder = as_path(path)
+    file, names = folder / FILE, procedure.former_names
     try:
-        folder, names = as_path(path), procedure.former_names
         severity = base_severity(folder, procedure)
-        rules = read_rules(folder / FILE, procedure.model_steps, names)
     except OptionError as error:
         raise ProcedureError(str(error)) from error
+    try:
+        rules = parse_rules(read_sentences(file), procedure.model_steps, names)
+    except OptionError as error:
+        why = str(error) if error.path else f"{file}: {error}"
+        raise ProcedureError(why, path=file) from error
     procedure.learned_expectations = replace(
         procedure.learned_expectations, severity=severity, rules=rules
     )
