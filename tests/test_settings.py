@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from errors_kit import raises
+from show_kit import Served
 from store_kit import revision
 
 import stepcut as sc
+from stepcut.app.server import Running
 from stepcut.app.workspace import Workspace
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, ProcedureError
@@ -108,6 +110,14 @@ def test_http_refuses_them(learned):
                 space.learn({"videos": videos, "name": "new", "settings": {name: value}})
     with raises(OptionError, "'seed'"):
         space.learn({"videos": videos, "name": "new", "settings": {"sede": 1}})
+
+
+def test_http_lists_all_settings(tmp_path):
+    with Served(Running(Workspace(tmp_path))) as app:
+        listed = app.get("api/settings").json()
+    assert listed.keys() == described_settings().keys()
+    (restarts,) = (one for one in listed["stepcut"] if one["name"] == "restarts")
+    assert (restarts["default"], restarts["low"], restarts["high"]) == (24, 1, 10_000)
 
 
 def test_config_files_with_them_are_refused(learned, tmp_path):
