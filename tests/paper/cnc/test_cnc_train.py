@@ -258,7 +258,7 @@ def test_same_answer_for_a_video_alone():
         ({"weight": "a"}, None, OptionError, "weight='a'"),
         ({"accumulate": 0}, None, OptionError, "accumulate=0"),
         ({"device": "gpu"}, None, OptionError, "device='gpu'"),
-        ({"gamma_time": []}, None, OptionError, "gamma_time='[]'"),
+        ({"gamma_time": []}, None, OptionError, "gamma_time=[]"),
         ({"tune_backbone": True}, None, OptionError, "tune_backbone"),
         ({"tune_backbone": True, "backbone": 5}, None, OptionError, "backbone=5"),
         ({}, lambda x: [x[0], x[1][:, :5]], FeatureError, "video 1"),
