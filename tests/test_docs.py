@@ -180,6 +180,23 @@ def test_pages_that_the_code_names_exist():
             assert (ROOT / page).exists(), f"{file}: {page}"
 
 
+def test_promises_name_tests_that_exist():
+    files = (ROOT / "tests").rglob("test_*.py")
+    there = {name for file in files for name in re.findall(r"^def (test_\w+)", read(file), re.M)}
+    for page in (
+        ROOT / "SECURITY.md",
+        *(ROOT / "docs" / f"{name}.md" for name in ("reliability", "http")),
+    ):
+        named = set(re.findall(r"`(test_\w+)`", read(page)))
+        assert len(named) > 3
+        assert named <= there, f"{page}: {named - there}"
+    promises = read(ROOT / "SECURITY.md").split("## What stepcut does not")[0].split("\n- ")[1:]
+    promises += (
+        read(ROOT / "docs" / "reliability.md").split("|---|---|\n")[1].split("\n\n")[0].splitlines()
+    )
+    assert [one for one in promises if "`test_" not in one] == []
+
+
 def test_every_page_is_in_the_navigation():
     nav = read(ROOT / "mkdocs.yml").split("nav:")[1]
     listed = set(re.findall(r"[\w/-]+\.md", nav))

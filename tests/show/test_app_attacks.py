@@ -322,11 +322,19 @@ BODIES = {
     "edit": ['{"revision": "REV", "edit": {"do": "add", "name": "\\ud800"}}',
              '{"revision": "REV", "edit": {"do": "rename", "step": BIG, "name": "x"}}',
              '{"revision": "\\ud800", "edit": {"do": "\\ud800"}}',
-             '{"revision": "REV", "edit": {"do": "add", "name": "a\\u0000"}}'],
+             '{"revision": "REV", "edit": {"do": "add", "name": "a\\u0000"}}',
+             "[" * 30_000, '{"a":' * 9_000 + "1" + "}" * 9_000,
+             '{"revision": "REV", "edit": {"do": "move", "video": "one", "part": 0, "edge": "end", "time": HUGE}}',
+             '{"revision": "REV", "edit": {"do": "move", "video": "one", "part": HUGE, "edge": "end", "time": 1}}',
+             '{"revision": "REV", "edit": {"do": "mark", "video": "one", "start": 0, "end": 1e999, "step": 0}}',
+             '{"revision": "REV", "edit": {"do": ["rename"]}}',
+             '{"revision": "REV", "edit": {"do": "merge", "step": 0, "into": {}}}'],
     "check": ['{"videos": ["\\ud800"]}', '{"videos": ["a\\u0000b"]}', '{"videos": ["LONG"]}', '{"keys": ["\\ud800"]}'],
     "watch": ['{"folder": "\\ud800"}', '{"folder": "LONG"}', '{"folder": "a\\u0000"}', '{"folder": 7}'],
     "export": ['{"what": ["plan"], "folder": "LONG"}', '{"what": ["plan"], "folder": "\\ud800"}',
-               '{"what": ["labels"], "formats": ["mstcn"], "rate": "BIG"}', '{"what": ["plan"], "folder": "a\\u0000"}'],
+               *(f'{{"what": ["labels"], "formats": ["mstcn"], "rate": "{rate}"}}'
+                 for rate in ("BIG", "HUGE", "1/0", "nan", "-3")),
+               '{"what": ["plan"], "folder": "a\\u0000"}'],
     "compare": ['{"a": ["\\ud800"], "b": []}'],
     "copies": ['{"kind": "\\ud800", "codecs": []}', '{"kind": "mp4", "codecs": ["\\ud800"], "videos": ["\\ud800"]}'],
 }  # fmt: skip
@@ -349,7 +357,12 @@ def test_hostile_values_are_refused_with_a_sentence(app: Served, root: Path) -> 
     named = {"origin": app.origin, "content-type": "application/json"}
     wrong = []
     for path, text in calls:
-        for old, new in (("REV", revision), ("BIG", BIG), ("LONG", "x" * 6000)):
+        for old, new in (
+            ("REV", revision),
+            ("BIG", BIG),
+            ("HUGE", "1" + "0" * 400),
+            ("LONG", "x" * 6000),
+        ):
             text = text.replace(old, new)
         answer = app.ask("POST", f"/{app.token}/{path}", named, text.encode())
         if answer.status >= 500 or (answer.status >= 400 and not answer.json()["error"]):

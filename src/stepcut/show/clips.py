@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import av
 import numpy as np
@@ -82,8 +83,9 @@ def write_clips(
     """
     steps = list(dict.fromkeys(each for timeline in timelines.values() for each in timeline.steps))
     for kind, names in (("video", list(timelines)), ("step", steps)):
-        taken = Counter(map(flat, names))
-        if twice := next((name for name in names if taken[flat(name)] > 1), None):
+        alike = {name: normalize("NFC", flat(name)).casefold() for name in names}
+        taken = Counter(alike.values())
+        if twice := next((name for name in names if taken[alike[name]] > 1), None):
             raise OptionError(
                 f"{folder}: clips of {twice!r} and another {kind} would have the same names. "
                 "Rename one of them.",
