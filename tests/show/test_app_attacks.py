@@ -16,12 +16,13 @@ from show_kit import Page, Served, wait
 from store_kit import revision
 
 from stepcut.app.export import pack
-from stepcut.app.jobs import Jobs, run
+from stepcut.app.jobs import Jobs, Progress, run
 from stepcut.app.server import Running
 from stepcut.app.watching import Watching, journal_of
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError
 from stepcut.procedure.edits import Edits
+from stepcut.progress import Event
 
 
 @pytest.fixture
@@ -230,6 +231,18 @@ def test_a_second_request_of_a_name_is_refused_while_the_first_runs(
     assert second.status == 422
     assert "being learned" in second.json()["error"]
     app.post(f"api/jobs/{first['id']}/cancel", {})
+
+
+def test_a_job_says_how_long_it_still_takes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = Jobs(root)
+    jobs.close()
+    job = jobs.start("learn", learn_args(root, "new.proc"), root / "new.proc", "new")
+    tell = Progress(job)
+    # Half was done before: 10 s for a tenth.
+    for seconds, done, left in ((100, 50, None), (101, 51, None), (110, 60, 40), (150, 100, 0)):
+        monkeypatch.setattr("stepcut.app.jobs.time.monotonic", lambda now=seconds: now)
+        tell(Event("features", done, 100, "videos", "a.mp4"))
+        assert job.to_json()["left"] == left
 
 
 def test_a_procedure_is_named_after_a_telling_folder(app: Served, root: Path) -> None:

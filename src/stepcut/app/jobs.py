@@ -40,6 +40,8 @@ GRACE = 3.0
 TICK = 0.1
 UPDATE = 0.25
 """Seconds between two progress updates."""
+SURE = 2.0
+"""Seconds of a stage after which the time that it still takes is estimated."""
 _CODE = "from stepcut.app.jobs import main; main(sys.argv[1])"
 
 
@@ -90,6 +92,7 @@ class Job:
             **{key: self.request[key] for key in ("kind", "title", "about")},
             "state": state["state"],
             "share": state.get("share", 0.0),
+            "left": state.get("left") if state["state"] == "running" else None,
             **{key: state.get(key, "") for key in ("stage", "item", "error")},
             "result": self.result if state["state"] == "done" else None,
         }
@@ -278,7 +281,7 @@ def run(folder: Path) -> None:
             from stepcut.app.tasks import TASKS  # slow imports
 
             args = {**job.request["args"], "job": job.id}
-            result = TASKS[job.kind](args, _Progress(job))
+            result = TASKS[job.kind](args, Progress(job))
             write_json(folder / "result.json", result)
             job.write_state("done", share=1.0, pid=None)
         except Terminated:  # the file `cancel` says whether it continues
@@ -287,19 +290,26 @@ def run(folder: Path) -> None:
             job.write_state("failed", error=" ".join(in_words(error).split()), pid=None)
 
 
-class _Progress:
+class Progress:
     """Progress hook that writes the state of the job a few times per second."""
 
     def __init__(self, job: Job) -> None:
-        self.job, self.last, self.stage = job, 0.0, ""
+        self.job, self.stage = job, ""
+        self.last = self.began = self.first = 0.0
 
     def __call__(self, event: Event) -> None:
         now = time.monotonic()
-        if now - self.last < UPDATE and event.stage == self.stage:
-            return
-        self.last, self.stage = now, event.stage
         share = min(event.done / event.total, 1.0) if event.total else 0.0
-        self.job.write_state("running", share=round(share, 3), stage=event.stage, item=event.item)
+        if event.stage != self.stage:
+            self.stage, self.began, self.first = event.stage, now, share
+        elif now - self.last < UPDATE:
+            return
+        self.last, spent = now, now - self.began
+        left = None  # seconds that this stage still takes
+        if share > self.first and spent > SURE:
+            left = round(spent * (1 - share) / (share - self.first))
+        more = {"share": round(share, 3), "stage": event.stage, "item": event.item}
+        self.job.write_state("running", **more, left=left)
 
 
 def _terminate(*_: object) -> None:

@@ -111,41 +111,32 @@ def ask_procedure(
         while (first := len(done) + len(errors)) in answers:
             answer, video, name = answers.pop(first), videos[first], names[first]
             Bar.clear()
-            if not isinstance(answer, Exception):
-                # Videos that share a name get their folder or suffix added.
-                done.append(
-                    (video, answer if name == Path(video).stem else replace(answer, video=name))
-                )
+            if isinstance(answer, Exception):
+                if isinstance(answer, StepcutError) and str(answer) not in map(str, errors):
+                    say(str(answer))
+                show_failed(name, answer)
+                errors.append(answer)
+            else:  # videos that share a name get their folder or suffix added
+                own = name == Path(video).stem
+                done.append((video, answer if own else replace(answer, video=name)))
                 show(*done[-1])
-                continue
-            if isinstance(answer, StepcutError) and str(answer) not in map(str, errors):
-                say(str(answer))
-            show_failed(name, answer)
-            errors.append(answer)
         stage.advance(item=videos[place])
 
     with open_engine(args) if "engine" in args else nullcontext() as engine:
         alone = engine is None and len(videos) == 1  # then its frames are counted
         if engine is None:
             open_once(args.procedure, token, args.trust)  # fail before any work
+        places = [args.procedure, *videos]
+        if engine is not None:  # a worker may have another working folder
+            places = [str(as_path(path).absolute()) for path in places]
+        work = partial(ask, verb, places[0], token, args.trust, args.device, **options)
         with Stage(silent if alone else hook, verb, total=len(videos), unit="videos") as stage:
-            if engine is None:
-                work = partial(
-                    ask,
-                    verb,
-                    args.procedure,
-                    token,
-                    args.trust,
-                    args.device,
-                    progress=hook if alone else silent,
-                    **options,
-                )
+            if engine is not None:
+                engine.map(work, places[1:], take)
+            else:
+                work = partial(work, progress=hook if alone else silent)
                 for place, video in enumerate(videos):
                     take(place, attempt(work, video))
-            else:  # a worker may have another working folder
-                whole = [str(as_path(path).absolute()) for path in (args.procedure, *videos)]
-                work = partial(ask, verb, whole[0], token, args.trust, args.device, **options)
-                engine.map(work, whole[1:], take)
     for error in errors:
         if not isinstance(error, StepcutError):
             raise error  # a bug, raised once the other videos are done

@@ -30,18 +30,17 @@ def run(args: argparse.Namespace) -> int:
     inputs = [find_inputs(folder).files for folder in folders]
     for name, videos in zip(names, inputs, strict=True):
         answers, some = ask_procedure(args, "segment", list(map(str, videos)))
-        found = name_videos([video for video, _ in answers])
-        groups[name] = dict(zip(found, (timeline for _, timeline in answers), strict=True))
         failed = failed or some
+        found, timelines = zip(*answers, strict=True) if answers else ((), ())
+        groups[name] = dict(zip(name_videos(found), timelines, strict=True))
     if args.confirmed_only:
         groups = only_confirmed(groups)
     first, second = (list(group.values()) for group in groups.values())
     steps = list(dict.fromkeys(step for timeline in (*first, *second) for step in timeline.steps))
     labelled = bool(read_outline(args.procedure).annotations.annotated)
     table = compare_groups(first, second, steps, names, labelled)
-    table.notes.insert(
-        0, f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}."
-    )
+    who = f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}."
+    table.notes.insert(0, who)
     show_table(table, args.format, args.output)
     if args.budget:
         time_budget(groups, steps, per_video=True).save(args.budget)

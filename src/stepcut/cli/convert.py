@@ -36,16 +36,13 @@ def run(args: argparse.Namespace) -> int:
         if chosen is None:
             raise unknown("video", args.video, found)
         found = {chosen: found[chosen]}
-    if into_folder:
-        write_folder(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
-    else:
-        write(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
+    save = write_folder if into_folder else write
+    save(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     if not args.quiet:
+        title = FORMATS[name].title
         if lost := left_out(list(found.values()), name):
-            say(f"{FORMATS[name].title} cannot store {', '.join(lost)}.")
-        print(
-            f"{counted(len(found))} written to {target} as {FORMATS[name].title}.", file=sys.stderr
-        )
+            say(f"{title} cannot store {', '.join(lost)}.")
+        print(f"{counted(len(found))} written to {target} as {title}.", file=sys.stderr)
     return 0
 
 

@@ -30,9 +30,8 @@ def run(args: argparse.Namespace) -> int:
     folder, hook = Path(args.output), progress_hook(args)
     # A recipe: each step once, in one order.
     film = partial(make_kitchen, duration=SECONDS, skip=0, repeat=0, shuffle=0)
-    print(
-        f"1. Videos without labels: {VIDEOS} cooks make the same breakfast in different kitchens."
-    )
+    what = f"{VIDEOS} cooks make the same breakfast in different kitchens."
+    print(f"1. Videos without labels: {what}")
     kitchen = film(folder / "kitchen", videos=VIDEOS, seed=args.seed, progress=hook)
     truth = kitchen.timelines
     # The new videos of step 4 are rendered meanwhile: drawing and encoding release the GIL.
@@ -64,11 +63,8 @@ def run(args: argparse.Namespace) -> int:
     one = next(iter(others))
     names = compare(found, others).names
     before = found.timelines[one].rename(names)
-    for title, shown in (
-        ("truth", others[one]),
-        ("no labels", before),
-        ("3 labels", taught.timelines[one]),
-    ):
+    rows = {"truth": others[one], "no labels": before, "3 labels": taught.timelines[one]}
+    for title, shown in rows.items():
         print(f"   {title:>10}  {sketch(shown, others[one].end)}")
     print(f"   {'':>10}  {', '.join(f'{n} {step}' for n, step in enumerate(STEPS, 1))}; · none")
     print(f"   All {len(others)} compared with the truth: {figures(found, taught, others)}")
@@ -141,10 +137,8 @@ def figures(found: sc.Procedure, taught: sc.Procedure, truth: Mapping[str, Timel
 
 def offers(procedure: Path, video: Path) -> list[str]:
     """Return commands to try next, ready to paste."""
-    kept, new, labels = (
-        shlex.quote(str(path)) for path in (procedure, video, procedure.parent / "new.eaf")
-    )
-    program = this_program()
+    paths = (procedure, video, procedure.parent / "new.eaf")
+    program, (kept, new, labels) = this_program(), (shlex.quote(str(path)) for path in paths)
     return [
         f"{program} view {kept}    # watch the videos, correct the steps",
         f"{program} check {kept} {new}",

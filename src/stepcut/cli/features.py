@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from stepcut.cli import say
 from stepcut.cli.common import chosen_options, open_engine, progress_hook, spec_of
 from stepcut.errors import OptionError
 from stepcut.features.extract import export, extract
@@ -41,11 +42,6 @@ def run(args: argparse.Namespace) -> int:
             print(f"{target}  {shape}, {found.rate} per second, {found.duration:.1f} s{damaged}")
     if failures:
         kind = "recordings" if sensors else "videos"
-        print(
-            f"stepcut: {len(failures)} of {len(features) + len(failures)} {kind} skipped:",
-            file=sys.stderr,
-        )
-        for failure in failures:
-            print(f"  {failure}", file=sys.stderr)
-        return 2
-    return 0
+        say(f"{len(failures)} of {len(features) + len(failures)} {kind} skipped:")
+        print(*(f"  {failure}" for failure in failures), sep="\n", file=sys.stderr)
+    return 2 if failures else 0

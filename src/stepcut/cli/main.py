@@ -28,11 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__.py sets it
             signal.signal(signal.SIGINT, signal.default_int_handler)
         # Output piped on Windows or under an old locale may not support every letter of a name.
-        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in (
-            "strict",
-            "surrogateescape",
-        ):
-            sys.stdout.reconfigure(errors="backslashreplace")
+        out = sys.stdout
+        if isinstance(out, io.TextIOWrapper) and out.errors in ("strict", "surrogateescape"):
+            out.reconfigure(errors="backslashreplace")
     code = 128 + 13  # as after SIGPIPE, if the reader of our output goes away early
     try:
         try:

@@ -191,7 +191,7 @@ def _add_word(parser: argparse._ActionsContainer, spec: str, about: str) -> None
     if default := re.search(r"\(default (\S+)\)$", about):
         more["default"] = default[1]  # argparse reads it by the type
     if flags:
-        parser.add_argument(*flags, dest=f"{dest}_" if keyword.iskeyword(dest) else dest, **more)
+        parser.add_argument(*flags, dest=dest + "_" * keyword.iskeyword(dest), **more)
     else:
         parser.add_argument(dest, metavar=name, **more)
 

@@ -36,18 +36,16 @@ def run(args: argparse.Namespace) -> int:
     warn_changed(stored, videos)
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
-    beside = (
-        Beside(Path(args.beside).name, read_timelines(args.beside, **theirs))
-        if args.beside
-        else None
-    )
-    if beside and not match_videos(videos, beside.timelines):
-        there = ", ".join(list(beside.timelines)[:5])
-        raise OptionError(
-            f"--beside {args.beside}: {args.procedure} contains none of its videos ({there}).",
-            setting="beside",
-            value=args.beside,
-        )
+    beside = None
+    if args.beside:
+        beside = Beside(Path(args.beside).name, read_timelines(args.beside, **theirs))
+        if not match_videos(videos, beside.timelines):
+            there = ", ".join(list(beside.timelines)[:5])
+            raise OptionError(
+                f"--beside {args.beside}: {args.procedure} contains none of its videos ({there}).",
+                setting="beside",
+                value=args.beside,
+            )
 
     names = [*videos, *(video.name for video in checked)]
     wanted, at, seconds = (args.at or "").rpartition("@")

@@ -11,25 +11,21 @@ async function reach(path, options) {
 }
 
 export async function ask(path, body) {
+  const text = JSON.stringify(body);
   const options = body === undefined ? {} :
-    // survives leaving the page
-    { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
-      keepalive: true };
+    // survives leaving the page; browsers allow that for 64 KB
+    { method: "POST", headers: { "content-type": "application/json" }, body: text,
+      keepalive: text.length < 20_000 };
   const answer = await reach(path, options);
   const value = answer.ok ? await answer.json() : await refusal(answer);
   if (!answer.ok && !value.state) throw new Error(value.error);
   return value;
 }
 
-// The error of a response; a restarted server answers old pages with plain text.
+// The error of a response; a server with another token refuses old pages.
 async function refusal(answer) {
-  const text = await answer.text();
-  try {
-    return JSON.parse(text);
-  } catch {
-    return { error: answer.status === 403 ? `${text} ${S.nothingDone}`
-      : S.serverAnswered(answer.status) };
-  }
+  const value = await answer.json().catch(() => ({ error: S.serverAnswered(answer.status) }));
+  return answer.status === 403 ? { error: `${value.error} ${S.nothingDone}` } : value;
 }
 
 export const isOpen = (job) => job.state === "waiting" || job.state === "running";

@@ -16,7 +16,8 @@ export function jobCard(job, refresh, say) {
     }
   }, { "data-key": `${verb}${job.id}` });
   const open = isOpen(job);
-  const stage = [S.stages[job.stage] ?? job.stage, job.item].filter(Boolean).join(": ");
+  const stage = [S.stages[job.stage] ?? job.stage, job.item, job.left && S.timeLeft(job.left)]
+    .filter(Boolean).join(": ");
   const label = `${S.jobKinds[job.kind]}: ${job.title}`;
   const result = job.result && S.jobDone[job.kind] ? S.jobDone[job.kind](job.result) : "";
   const problems = [...Object.entries(job.result?.skipped || {}).map((one) => S.leftOut(...one)),

@@ -7,11 +7,21 @@ import { S } from "./strings.js";
 
 const EVERY = 3000; // milliseconds
 let shown = "";
+let lost = false; // whether the server did not answer
 let over = null; // finished jobs at the last poll
 
 export function watchOthers() {
-  // the next action reports a lost server
-  setInterval(() => !document.hidden && look().catch(() => {}), EVERY);
+  setInterval(async () => {
+    if (document.hidden) return;
+    try {
+      await look();
+      if (lost) say("");
+      lost = false;
+    } catch (error) {
+      lost = true; // otherwise "Saved" would stay
+      say(error.message, true);
+    }
+  }, EVERY);
 }
 
 async function look() {

@@ -116,8 +116,13 @@ export const edit = (change) => send("edit", { edit: change });
 export const undo = () => store.data.undo && send("undo", {});
 export const redo = () => store.data.redo && send("redo", {});
 
+const STAYS = 10_000; // milliseconds that good news is shown
+let leaving = null;
+
 export function say(words, bad = false) {
   const status = document.getElementById("status");
+  clearTimeout(leaving);
+  if (words && !bad) leaving = setTimeout(() => say(""), STAYS);
   status.textContent = words;
   status.classList.toggle("bad", bad);
 }

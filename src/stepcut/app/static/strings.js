@@ -36,6 +36,8 @@ export const S = {
     train: "training", model: "fitting the model", order: "learning the order",
     quality: "measuring reliability", check: "checking", copies: "making copies",
     proxy: "making copies", export: "writing" },
+  timeLeft: (seconds) => seconds < 90 ? `about ${seconds} s left`
+    : `about ${Math.round(seconds / 60)} min left`,
   jobRuns: (kind, share) => `${kind}: ${share}`,
   jobsTitle: "Jobs",
   resume: "Resume", forget: "Remove from the list",
