@@ -283,7 +283,7 @@ async def upload(request: Request) -> Response:
 
 def watched(watching: Watching, viewer: Viewer, _: Values) -> Values:
     folder = None if viewer.files.closed else viewer.checks.watched
-    problem = watching.problems.get(viewer.folder)
+    problem = watching.problems.get(viewer.folder) or None
     return {"folder": folder and viewer.files.shown(folder), "problem": problem}
 
 

@@ -212,8 +212,6 @@ class Watched(Arrivals):
         super().__init__(folder, journal, settle)
         self.running: dict[str, list[tuple[Path, Stamp]]] = {}
         """Videos of each check that was started, by the job's id."""
-        self.refused: dict[Path, str] = {}
-        """Why a file is not checked."""
         try:
             journal.lock()
         except OutputError:
@@ -230,7 +228,7 @@ class Watching:
     def __init__(self, workspace: Workspace, settle: float = SETTLED) -> None:
         self.workspace, self.settle = workspace, settle
         self.problems: dict[Path, str] = {}
-        """What prevents watching, by the folder of the procedure."""
+        """What prevents watching or checking, a line each, by the folder of the procedure."""
         self._watched: dict[Path, Watched] = {}
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -260,20 +258,15 @@ class Watching:
             self._watched.pop(gone).journal.close()
         for procedure in folders:
             try:
-                if refused := self._look_at(procedure):
-                    self.problems[procedure] = " ".join(refused)
-                else:
-                    self.problems.pop(procedure, None)
+                problems = self._look_at(procedure)
             except Exception as error:
-                self._complain(procedure, " ".join(in_words(error).split()))
-
-    def _complain(self, procedure: Path, problem: str) -> None:
-        """Show a problem in the page, and write it once to the journal."""
-        watched = self._watched.get(procedure)
-        if self.problems.get(procedure) != problem and watched is not None:
-            with suppress(OSError):
-                watched.journal.write({"procedure": str(procedure), "problem": problem})
-        self.problems[procedure] = problem
+                problems = [" ".join(in_words(error).split())]
+            before, watched = self.problems.get(procedure, ""), self._watched.get(procedure)
+            for problem in problems:
+                if problem not in before.splitlines() and watched is not None:
+                    with suppress(OSError):
+                        watched.journal.write({"procedure": str(procedure), "problem": problem})
+            self.problems[procedure] = "\n".join(problems)
 
     def _look_at(self, procedure: Path) -> list[str]:
         """Look into the folder of one procedure; return why some of its files are not checked."""
@@ -297,13 +290,12 @@ class Watching:
             raise OptionError(f"{folder}: this watched folder does not exist. Create it again.")
         read_config(procedure)  # a damaged procedure cannot check
         busy = {path for started in watched.running.values() for path, _ in started}
-        fresh = []
+        fresh, refused = [], []
         for path, stamp in watched.ready():
             if not self.workspace.files.holds(path):
-                why = f"{path.name} is a link that leaves the folder of the app; it is not checked."
-                if path not in watched.refused:
-                    watched.journal.write({"path": str(path), "problem": why})
-                watched.refused[path] = why
+                refused.append(
+                    f"{path.name} is a link that leaves the folder of the app; it is not checked."
+                )
             elif path not in busy:
                 fresh.append((path, stamp))
         if fresh:
@@ -312,7 +304,7 @@ class Watching:
             paths = [str(path.resolve()) for path, _ in fresh]
             args = {"folder": str(procedure), "trust": self.workspace.trust, "videos": paths}
             watched.running[jobs.start("check", args, procedure, title).id] = fresh
-        return [why for path, why in watched.refused.items() if path.is_symlink()]
+        return refused
 
 
 def _result(job: Job | None, path: Path, checks: Checks) -> dict[str, Any]:
