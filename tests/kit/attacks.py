@@ -157,7 +157,7 @@ FINDINGS = {
         "cli like_runs_no_code like_takes_over_no_paths",
     "Code that a stranger's procedure names": "procedure procedure_of_a_stranger",
     "Links out of the folder of the app, there or put there later":
-        "show links_that_leave link_that_comes_after became_a_link links_that_lead_outside",
+        "show links_that_leave link_that_comes_after became_a_link picker_never_leaves",
     "A hundred short videos": "methods many_short_videos",
     "Sensor tables with bursts of times": "features bursts_of_times times_too_dense",
     "Damaged procedures and dangling links where the app watches":
@@ -169,7 +169,7 @@ FINDINGS = {
         "show not_utf8 sixteen_hundred error_is_json",
     "Jobs that are old, doubled, or resumed at once":
         "show old_job_never second_request_of_a_name resumed_at_once",
-    "Hostile values in requests": "show hostile_values hostile_json",
+    "Hostile values in requests": "show hostile_values",
     "Hostile values in saved procedures":
         "procedure hostile_folder settings_that_make_no_sense events_that_make_no_sense",
     "Labels in minutes, or at twice the rate": "procedure labels_far_shorter",
