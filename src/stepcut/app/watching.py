@@ -290,7 +290,7 @@ class Watching:
             raise OptionError(f"{folder}: this watched folder does not exist. Create it again.")
         read_config(procedure)  # a damaged procedure cannot check
         busy = {path for started in watched.running.values() for path, _ in started}
-        fresh, refused = [], []
+        fresh, refused = list[tuple[Path, Stamp]](), list[str]()
         for path, stamp in watched.ready():
             if not self.workspace.files.holds(path):
                 refused.append(

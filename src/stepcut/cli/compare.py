@@ -31,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
     for name, videos in zip(names, inputs, strict=True):
         answers, some = ask_procedure(args, "segment", list(map(str, videos)))
         failed = failed or some
-        found, timelines = zip(*answers, strict=True) if answers else ((), ())
-        groups[name] = dict(zip(name_videos(found), timelines, strict=True))
+        found = name_videos([video for video, _ in answers])
+        groups[name] = dict(zip(found, (timeline for _, timeline in answers), strict=True))
     if args.confirmed_only:
         groups = only_confirmed(groups)
     first, second = (list(group.values()) for group in groups.values())

@@ -36,8 +36,10 @@ def run(args: argparse.Namespace) -> int:
         if chosen is None:
             raise unknown("video", args.video, found)
         found = {chosen: found[chosen]}
-    save = write_folder if into_folder else write
-    save(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
+    if into_folder:
+        write_folder(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
+    else:
+        write(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
     if not args.quiet:
         title = FORMATS[name].title
         if lost := left_out(list(found.values()), name):
