@@ -21,6 +21,12 @@ from stepcut.progress import Bar
 
 CLIPS = {"data": "captaincook4d", "features": "omnivore", "steps": "true", "seeds": 2}
 TWO = ["Spiced Hot Chocolate", "Tomato Mozzarella Salad"]
+PRESET = {
+    **CLIPS,
+    "tasks": TWO,
+    "rows": ["tcc + procut", "lav + procut", "tc3i + procut"],
+    "seeds": 1,
+}
 TOY = {"data": "toy", "steps": "true", "seeds": 2}
 
 # Name in the page -> (experiment, settings, protocols to show)
@@ -30,6 +36,13 @@ RUNS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "clips-losses": ("losses", {**CLIPS, "tasks": TWO}, ("strict",)),
     "clips-cuts": ("cuts", {**CLIPS, "tasks": TWO}, ("strict",)),
     "clips-steps": ("steps", {**CLIPS, "tasks": TWO}, ("strict", "paper")),
+    "clips-published": ("losses", {**PRESET, "as_published": True}, ("strict",)),
+    # 500 x 4 batches instead of 2,500 x 4, as many frames as ten passes over the rows
+    "clips-released": (
+        "losses",
+        {**PRESET, "as_released": True, "train": {"iterations": 500}},
+        ("strict",),
+    ),
     "toy-main": ("main", TOY, ("strict",)),
     "toy-views": ("views", TOY, ("strict",)),
 }

@@ -375,7 +375,7 @@ def test_every_published_third_person_row_is_possible_under_its_reading() -> Non
         ({"rows": ["proqut"]}, "row='proqut'"),
         ({"jobs": 0}, "jobs=0"),
         ({"name": "views"}, "'folder'"),
-        ({"maps": "half"}, "maps='stream'"),
+        ({"maps": "half"}, "keep, stream"),
         ({"protocols": ["strickt"]}, "'strict'?"),
         ({"data": "toy", "toy": {"durtion": 5}}, "'duration'?"),
     ],

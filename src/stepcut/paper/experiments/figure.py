@@ -5,26 +5,14 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepcut.colours import BACKGROUND_COLOUR, colour
 from stepcut.errors import DataError, choose
 from stepcut.features.backbones import choose_device
-from stepcut.features.spec import FeatureSpec
-from stepcut.files.cache import cache_dir
 from stepcut.paper.cnc.settings import choose_preset
 from stepcut.paper.experiments.cells import Cell, Work, predict, read_row, score_pair, segment
-from stepcut.paper.experiments.material import (
-    Material,
-    choose_features,
-    find_tasks,
-    make_maps,
-    make_material,
-)
-from stepcut.progress import Hook, silent
-from stepcut.rate import Rate
+from stepcut.paper.experiments.material import Source
 from stepcut.show import plots
 from stepcut.show.canvas import save, styled
 from stepcut.show.clips import picture_at
@@ -50,6 +38,10 @@ def draw_figure(
     correspond: bool = False,
     steps: int | str = 7,
     seed: int = 0,
+    train: Mapping[str, Any] | None = None,
+    cut: Mapping[str, Any] | None = None,
+    as_published: bool = False,
+    as_released: bool = False,
     **settings: Any,
 ) -> str:
     """Draw true and predicted steps of videos, or the same steps across four videos.
@@ -71,9 +63,8 @@ def draw_figure(
     correspond
         Draw the figure of correspondences: the timeline of each video with a frame of each shared
         step, and lines between the segments of a step.
-    steps, seed, **settings
-        As for `run_experiment`: features, tasks, folder, fps, train, cut, toy, progress, spec,
-        as_published, as_released, device.
+    steps, seed, train, cut, as_published, as_released, **settings
+        As for `run_experiment`: features, tasks, folder, fps, toy, progress, spec, device.
 
     Returns
     -------
@@ -98,7 +89,17 @@ def draw_figure(
     >>> text[:35]
     'video1 of sandwich, K = 3, seed 0, '
     """
-    material, work = _open(data, **settings)
+    preset = choose_preset(as_published, as_released)
+    train = dict(train or {})
+    settings["device"] = device = choose_device(
+        str(train.pop("device", settings.get("device", "auto")))
+    )
+    source = Source(data, **settings)
+    view, task = source.found[0]
+    material = source.material(view, task)
+    if material is None or not material.features:
+        raise DataError(f"{task.name}: no video has features and an annotated timeline.")
+    shared = (material, source.place, train, cut or {}, device, preset)
     asked = [video] if isinstance(video, str) else video
     there = {each: each for each in material.features}
     default = list(there)[: SHOWN if correspond else 1]
@@ -109,11 +110,11 @@ def draw_figure(
         wanted = dict([*CUTS.items()][-1:])
     found, scores = dict[str, Mapping[str, Timeline]](), list[str]()
     for title, row in wanted.items():
-        cell = Cell(material.task.name, read_row(row), count, seed, material.view)
-        found[title], f1 = _segment(work(cell), names)
+        cell = Cell(task.name, read_row(row), count, seed, view)
+        found[title], f1 = _segment(Work(cell, *shared), names)
         scores.append(f"{title} {f1:.1f}")
     if correspond:
-        films = {each.name: each.path for each in material.task}
+        films = {each.name: each.path for each in task}
         figure = draw_correspondences(
             next(iter(found.values())), {name: films.get(name) for name in names}
         )
@@ -126,41 +127,9 @@ def draw_figure(
         figure = plots.timelines(drawn)
     save(figure, path)
     return (
-        f"{', '.join(names)} of {material.task.name}, K = {count}, seed {seed}, features "
+        f"{', '.join(names)} of {task.name}, K = {count}, seed {seed}, features "
         f"{material.described}; strict F1 over {len(material.features)} videos: {', '.join(scores)}"
     )
-
-
-def _open(
-    data: str | os.PathLike[str],
-    features: str | None = None,
-    tasks: Sequence[str] | None = None,
-    folder: str | os.PathLike[str] | None = None,
-    fps: Rate | None = None,
-    train: Mapping[str, Any] | None = None,
-    cut: Mapping[str, Any] | None = None,
-    toy: Mapping[str, Any] | None = None,
-    progress: Hook = silent,
-    spec: FeatureSpec | None = None,
-    as_published: bool = False,
-    as_released: bool = False,
-    device: str = "auto",
-) -> tuple[Material, Any]:
-    """The material of the first task, and a function from a cell to its work."""
-    preset = choose_preset(as_published, as_released)
-    choose_device(device)
-    place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
-    _, found = find_tasks([data], tasks, False, place, toy or {}, progress, fps=fps)
-    kind = choose_features(features, spec, fps, [found[0][1]])
-    make = partial(
-        make_maps, maps="keep", folder=place, progress=progress, engine=None, device=device
-    )
-    material = make_material(found[0][1], "", kind, fps, make)
-    if material is None or not material.features:
-        raise DataError(f"{found[0][1].name}: no video has features and an annotated timeline.")
-    where = None if device == "auto" else device
-    shared = (material, place, train or {}, cut or {}, where, preset)
-    return material, lambda cell: Work(cell, *shared)
 
 
 def _segment(work: Work, names: Sequence[str]) -> tuple[dict[str, Timeline], float]:

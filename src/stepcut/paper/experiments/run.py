@@ -1,21 +1,16 @@
 """run_experiment(): fill all cells of a table in parallel; resumes an earlier run."""
 
-import logging
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-from stepcut.errors import DataError, OptionError, as_items, choose
+from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.features.backbones import choose_device
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.cache import cache_dir
 from stepcut.paper.cnc.settings import HOME, PRESETS, Training, choose_preset, spelled
 from stepcut.paper.experiments.cells import (
     EXPERIMENTS,
@@ -28,15 +23,7 @@ from stepcut.paper.experiments.cells import (
     run_cell,
     train_embedder,
 )
-from stepcut.paper.experiments.material import (
-    MAPS,
-    Material,
-    choose_features,
-    find_tasks,
-    make_maps,
-    make_material,
-    state_cost,
-)
+from stepcut.paper.experiments.material import Material, Source
 from stepcut.paper.experiments.results import FORMAT, Results
 from stepcut.parallel import open_engine
 from stepcut.parallel.engine import Engine, count_cores
@@ -45,8 +32,6 @@ from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate
 from stepcut.settings import SEEDS, check_number
 from stepcut.version import versions
-
-log = logging.getLogger("stepcut")
 
 
 def run_experiment(
@@ -159,16 +144,7 @@ def run_experiment(
         )
     if jobs is not None:
         check_number("jobs", jobs, 1, whole=True)
-    if maps == "half":
-        raise OptionError(
-            "maps='half' is gone; use maps='stream' (--maps stream), one task at a time.",
-            setting="maps",
-            value=maps,
-            allowed=MAPS,
-        )
-    choose("maps", maps, MAPS)
     preset = choose_preset(as_published, as_released)
-    roots = _roots(data)
     chosen = choose_rows(experiment, rows)
     more = tuple(dict.fromkeys(each for each in protocols if each not in SCORED))
     for each in more:
@@ -176,40 +152,35 @@ def run_experiment(
     train, cut = dict(train or {}), dict(cut or {})
     device = str(train.pop("device", device))
     on_cluster = engine not in (None, "local")
-    if not on_cluster:
-        choose_device(device)  # fail before any work
-    # Absolute, because a worker may have another working folder.
-    place = (cache_dir() / "experiments" if folder is None else Path(folder)).absolute()
+    # Fails before any work. Each worker of a cluster may choose.
+    trains: str | None = device if on_cluster else choose_device(device)
+    if trains == "auto":
+        trains = None
     # Locally, one process with all cores extracts features fastest.
     there = (engine, jobs) if on_cluster else (None, None)
     with open_engine(*there, address) as cluster:
-        data_name, found = find_tasks(
-            roots, tasks, experiment.views, place, toy or {}, progress, experiment.datasets, fps
+        source = Source(
+            data,
+            features,
+            tasks,
+            folder,
+            fps,
+            toy,
+            progress,
+            spec,
+            device,
+            maps,
+            experiment.views,
+            experiment.datasets,
+            cluster,
         )
-        # Cameras share features; data sets do not.
-        groups = {view if experiment.datasets else "" for view, _ in found}
-        kinds = {
-            group: choose_features(features, spec, fps, [t for v, t in found if group in (v, "")])
-            for group in groups
-        }
-        for group, kind in kinds.items():
-            members = [task for view, task in found if group in (view, "")]
-            if cost := state_cost(kind, maps, members, place):
-                log.warning("%s", cost)
-        if None in kinds.values():
+        if None in source.kinds.values():
             _need_no_video(chosen, data)
-        make = partial(
-            make_maps, maps=maps, folder=place, progress=progress, engine=cluster, device=device
-        )
-        trained_on, where = _device(device, on_cluster and device == "auto")
         materials: list[Material] = []
         records: list[dict[str, Any]] = []
         works: list[Work] = []
-        for part in [[one] for one in found] if maps == "stream" else [found]:
-            made = [
-                make_material(task, view, kinds[view if experiment.datasets else ""], fps, make)
-                for view, task in part
-            ]
+        for part in [[one] for one in source.found] if maps == "stream" else [source.found]:
+            made = [source.material(view, task) for view, task in part]
             ready = [material for material in made if material is not None]
             if not ready:
                 continue
@@ -219,7 +190,7 @@ def run_experiment(
                 for of, m in by_task.items()
             }
             cells = plan(chosen, numbers, range(seed, seed + seeds))
-            shared = (place, train, cut, where, preset, more)
+            shared = (source.place, train, cut, trains, preset, more)
             work = [Work(cell, by_task[cell.view, cell.task], *shared) for cell in cells]
             # Train each embedding once, before the cells that share it.
             first = {one.cell.embedding: one for one in work if one.cell.embedding is not None}
@@ -230,10 +201,10 @@ def run_experiment(
             materials += ready
             works += work
             if maps == "stream":
-                shutil.rmtree(place / "maps", ignore_errors=True)
+                shutil.rmtree(source.place / "maps", ignore_errors=True)
         if not materials:
             raise DataError(
-                f"no task of {data} has features {[*kinds.values()]} and annotated timelines. "
+                f"no task of {data} has features {[*source.kinds.values()]} and annotated timelines. "
                 "Choose other features or tasks.",
                 setting="data",
                 value=data,
@@ -245,13 +216,13 @@ def run_experiment(
         {
             "format": FORMAT,
             "experiment": name,
-            "data": data_name,
+            "data": source.name,
             "features": described or None,
             "rows": [row.name for row in chosen],
             "steps": steps,
             "seeds": list(range(seed, seed + seeds)),
             "encoder": describe_encoder(described, train) if encoded else "none",
-            "device": trained_on if encoded else "CPU",
+            "device": _device_name(trains) if encoded else "CPU",
             "train": train,
             "cut": cut,
             "segmenters": describe_segmenters(works),
@@ -277,17 +248,6 @@ def run_experiment(
             ],
         }
     )
-
-
-def _roots(data: Any) -> list[Any]:
-    wanted = "the folder of a data set (or several), NAME:DIR, or toy"
-    roots = [data] if isinstance(data, str | os.PathLike) else data
-    roots = list(as_items("data", roots, (str, os.PathLike), wanted))
-    if not roots:
-        raise OptionError(
-            f"data={data!r} is empty; use {wanted}.", setting="data", value=data, allowed=wanted
-        )
-    return roots
 
 
 def _need_no_video(rows: Sequence[Row], data: Any) -> None:
@@ -318,17 +278,14 @@ def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
     return f"{'map encoder' if on_maps else 'vector encoder'} ({', '.join(words)})"
 
 
-def _device(device: str, each_chooses: bool) -> tuple[str, str | None]:
-    """The name of the device that trains, and the device for the embedder."""
-    if each_chooses:
-        return "of each worker", None
-    if device == "cpu" or find_spec("torch") is None:
-        return "CPU", "cpu"
+def _device_name(device: str | None) -> str:
+    if device is None:
+        return "of each worker"
+    if device == "cpu":
+        return "CPU"
     import torch
 
-    if not torch.cuda.is_available():
-        return "CPU", "cpu" if device == "auto" else device
-    return torch.cuda.get_device_name(), "cuda" if device == "auto" else device
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else device
 
 
 def _jobs(jobs: int | None, materials: Sequence[Material]) -> int:
