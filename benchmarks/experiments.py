@@ -16,6 +16,7 @@ from typing import Any
 
 import shared
 from shared import arguments
+from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.paper.experiments import Results, run_experiment
 from stepcut.progress import Bar
 
@@ -31,7 +32,11 @@ TOY = {"data": "toy", "steps": "true", "seeds": 2}
 
 # Name in the page -> (experiment, settings, protocols to show)
 RUNS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
-    "egoprocel-main": ("main", {"data": "egoprocel", "steps": 7, "seeds": 3}, ("paper",)),
+    "egoprocel-main": (
+        "main",
+        {"data": "egoprocel", "steps": 7, "seeds": 3, "rows": NO_VIDEO},
+        ("paper",),
+    ),
     "clips-main": ("main", CLIPS, ("strict", "paper")),
     "clips-losses": ("losses", {**CLIPS, "tasks": TWO}, ("strict",)),
     "clips-cuts": ("cuts", {**CLIPS, "tasks": TWO}, ("strict",)),

@@ -27,6 +27,7 @@ from stepcut.toy import toy_features
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 REPORTS = sorted((ROOT / "benchmarks" / "reports").glob("*.md"))
+APPENDIX = ROOT / "docs" / "appendix" / "method.md"
 WITH_CODE = ["start", "learn", "teach", "check", "guide", "evaluate", "method", "api", "gallery"]
 """Pages whose Python blocks run on toy features; tests of their own run those of the others."""
 
@@ -212,6 +213,16 @@ def test_docs_for_users_are_short():
     assert sum(words.values()) <= 18_000, words
     assert max(words.values()) <= 1_500, words
     assert len(read(ROOT / "README.md").splitlines()) <= 90
+
+
+def test_the_appendix_has_the_constants_of_the_method():
+    rows = re.findall(r"^\| `(\w+)` \| ([\w.]+) \| (\S+) \|", read(APPENDIX), flags=re.MULTILINE)
+    assert len(rows) > 30
+    for name, module, value in rows:
+        home = f"stepcut.{module if '.' in module else f'methods.stepcut.{module}'}"
+        assert float(value) == getattr(importlib.import_module(home), name), name
+    for link in re.findall(r"\]\((\.\./[^)#]+)", read(APPENDIX)):
+        assert (APPENDIX.parent / link).exists(), link
 
 
 def test_every_report_names_how_it_was_made():
