@@ -59,7 +59,7 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names():
     assert table.notes[0].startswith("F1 is ")
     assert " above the uniform baseline (100.0 against " in table.notes[0]
     assert len(table.notes) == 1
-    assert repr(table) == f"<Evaluation of 4 rows and 13 columns: {table.caption}>"
+    assert repr(table) == f"<Evaluation of 4 rows and 12 columns: {table.caption}>"
 
 
 def test_different_rates_are_compared_in_seconds():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial.distance import jensenshannon
 from scipy.stats import kendalltau
 from sklearn.metrics import confusion_matrix, jaccard_score, precision_recall_fscore_support
 
@@ -102,17 +101,6 @@ def test_segment_hits_agree_with_sets_of_frames(pairs):
     hits, found, actual = metrics.segment_hits(pred, true, [0.1, 0.25, 0.5])
     assert hits == [hits_by_sets(pred, true, overlap) for overlap in (0.1, 0.25, 0.5)]
     assert (found, actual) == (len(stretches(pred)), len(stretches(true)))
-
-
-@given(
-    st.lists(st.floats(0.1, 500), min_size=1, max_size=20),
-    st.lists(st.floats(0.1, 500), min_size=1, max_size=20),
-)
-def test_length_distance_agrees_with_scipy(a, b):
-    edges = [0.0, *(2.0**i for i in range(23)), np.inf]
-    expected = jensenshannon(np.histogram(a, edges)[0], np.histogram(b, edges)[0], base=2)
-    assert metrics.length_distance(a, b) == pytest.approx(expected, abs=1e-7)
-    assert metrics.length_distance(a, b) == pytest.approx(metrics.length_distance(b, a))
 
 
 @given(st.permutations(range(6)), st.permutations(range(6)))

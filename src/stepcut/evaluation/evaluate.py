@@ -16,7 +16,6 @@ from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation.clock import (
     CLOCK,
     NOTHING,
-    Edges,
     Found,
     Known,
     Opened,
@@ -51,7 +50,7 @@ POOLED = {"MoF": False, "MoF all": True}
 
 @dataclass(repr=False)
 class Evaluation(Table):
-    """A table of figures in percent (tau -1 to 1, lengths 0 to 1), with the scores of each row.
+    """A table of figures in percent (tau -1 to 1), with the scores of each row.
 
     The column `used` counts the clusters with frames. Scored per activity, the scores and
     breakdowns are those of each evaluation in `activities`.
@@ -305,10 +304,15 @@ def _evaluate(
             "the predictions contain no step, so there is nothing to score. Check the timelines."
         )
     scores = _score_rows(found, rules)
-    edges = _find_edges(rules.graph, [known.graphs.get(name) for name in true])
+    graphs = [known.graphs.get(name) for name in true]
+    shared = graphs[0] if all(graph == graphs[0] for graph in graphs) else None
+    graph = shared if rules.graph is None else rules.graph
+    edges = None if graph is None else read_edges(graph)
     rows: list[list[Cell]] = []
     for name, each in scores.items():
-        figures = [_figures(one, edges) for one in each]
+        figures = [one.figures for one in each]
+        for own, one in zip(figures, each, strict=True) if edges is not None else ():
+            own["graph F1"] = graph_f1(one, edges or ())
         rows.append([name, *(spread([own[figure] for own in figures]) for figure in figures[0])])
     dropped = " without true background" if rules.background == "drop" else ""
     caption = (
@@ -371,13 +375,6 @@ def _pool(scores: Sequence[Score]) -> dict[str, float]:
     return pooled
 
 
-def _find_edges(graph: Edges, of_videos: Sequence[Edges]) -> set[tuple[str, str]] | None:
-    """Return `graph`, or the graph that all videos share."""
-    if graph is None and all(one == of_videos[0] for one in of_videos):
-        graph = of_videos[0]
-    return None if graph is None else read_edges(graph)
-
-
 def _score_rows(found: Mapping[str, Sequence[Pair]], rules: _Rules) -> dict[str, list[Score]]:
     """Score each row and seed, and the baselines."""
     named = rules.protocol.name == "named"
@@ -405,11 +402,6 @@ def _score_rows(found: Mapping[str, Sequence[Pair]], rules: _Rules) -> dict[str,
             ]
             scores[name].append(judge(padded, pair, blindly))
     return scores
-
-
-def _figures(score: Score, edges: set[tuple[str, str]] | None) -> dict[str, float]:
-    more = {} if edges is None else {"graph F1": graph_f1(score, edges)}
-    return {**score.figures, **more}
 
 
 def _explain(

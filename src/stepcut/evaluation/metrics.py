@@ -7,14 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import jensenshannon
 from scipy.special import bdtrc
 
 from stepcut.timeline import runs
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
-Lengths = Sequence[float] | NDArray[np.floating[Any]]
-
 
 SAMPLES = 15
 """Frames that CTE and ASOT sample from each segment."""
@@ -157,18 +154,6 @@ def majority_f1(shares: NDArray[np.float64], predicted: int) -> float:
     that of at least 8 successes.
     """
     return sampled_f1(bdtrc(SAMPLES // 2, SAMPLES, shares), predicted)
-
-
-def length_distance(pred: Lengths, true: Lengths) -> float:
-    """Return the Jensen-Shannon distance (base 2, 0 to 1) between segment lengths in seconds.
-
-    Lengths are binned: below 1 s, 1-2 s, 2-4 s and so on. nan if one of them is empty.
-    """
-    edges = [0.0, *2.0 ** np.arange(23), np.inf]
-    p, q = (np.histogram(lengths, edges)[0] for lengths in (pred, true))
-    if not p.sum() or not q.sum():
-        return math.nan
-    return float(jensenshannon(p, q, base=2))
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:

@@ -227,15 +227,6 @@ class Score:
         return float(np.mean(defined)) if defined else math.nan
 
     @cached_property
-    def length_distance(self) -> float:
-        """Jensen-Shannon distance (0 to 1) between predicted and true segment lengths."""
-        found = np.concatenate([np.diff(metrics.segments(p, -1)[:, 1:])[:, 0] for p in self._pred])
-        true = np.concatenate(
-            [np.diff(metrics.segments(t, BACKGROUND_ROW)[:, 1:])[:, 0] for t in self._true]
-        )
-        return metrics.length_distance(found / self.rate, true / self.rate)
-
-    @cached_property
     def per_step(self) -> list[StepScore]:
         """Scores of every true step that occurs, and of background if it is a class."""
         clusters = {s: k for k, s in self.matching.items()} if self.has_one_matching else {}
@@ -293,7 +284,6 @@ class Score:
             "edit": self.edit,
             **{f"F1@{percent}": value for percent, value in self.f1_at.items()},
             "tau": self.tau,
-            "lengths": self.length_distance,
             "used": self.used,
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -32,13 +33,13 @@ from stepcut.paper.cnc.method import cut_settings
 from stepcut.paper.cnc.settings import group_settings
 from stepcut.paper.datasets import egoprocel
 from stepcut.paper.experiments import EXPERIMENTS, Results, run_experiment
-from stepcut.paper.experiments.cells import read_row
+from stepcut.paper.experiments.cells import SCORED, read_row
 from stepcut.paper.experiments.figure import draw_correspondences
 from stepcut.paper.experiments.results import read_published
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import make_kitchen
 
-PROTOCOLS = ("strict", "paper", "paper-per-video", "framewise", "framewise-steps")
+PROTOCOLS = SCORED
 TINY = {"iterations": 3, "components": 4, "dim": 4}
 STEPS = ("pour", "stir", "serve")
 ONE: dict[str, Any] = {"seeds": 1, "steps": 3, "jobs": 1}
@@ -700,10 +701,6 @@ from stepcut.evaluation import Protocol
 from stepcut.evaluation.protocols import match_steps, rate_strict
 from stepcut.methods.method import Method
 
-def slow(embeddings, times, durations, mask):
-    change = (embeddings[:, 1:] - embeddings[:, :-1]).square().mean(dim=2)
-    return change[mask[:, 1:] & mask[:, :-1]].mean() / embeddings[mask].var(dim=0).mean()
-
 class Halves(Method):
     def segment(self, rows):
         return np.arange(len(rows)) * 2 // len(rows)
@@ -715,7 +712,9 @@ STEPS = Protocol("steps", match_steps, rate_strict)
 def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "own_parts.py").write_text(OWN)
+    docs = (Path(__file__).parents[3] / "docs" / "extend.md").read_text(encoding="utf-8")
+    (loss,) = re.findall(r"^def slow.*?\n\n", docs, flags=re.DOTALL | re.MULTILINE)
+    (tmp_path / "own_parts.py").write_text(OWN + loss)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.setattr("sys.dont_write_bytecode", True)
@@ -757,11 +756,10 @@ def test_a_gpu_that_is_not_there_is_reported_before_any_work(
         name = "losses" if command == "experiment" else "figure"
         words = ["experiment", name, "--data", f"folder:{data}", "--out", str(tmp_path)]
         words += ["--plot", str(tmp_path / "figure.svg")]
-    assert main([*words, "--device", "cuda", "--quiet"]) == 2
-    assert "finds no CUDA GPU" in capsys.readouterr().err
-    if command == "experiment":
-        assert main([*words, "--set", "train.device=cuda", "--quiet"]) == 2
-        assert "finds no CUDA GPU" in capsys.readouterr().err
+    for device, said in (("cuda", "finds no CUDA GPU"), ("tpu", "Choose from auto, cpu, cuda")):
+        for chosen in (["--device", device], ["--set", f"train.device={device}"]):
+            assert main([*words, *chosen, "--quiet"]) == 2
+            assert said in capsys.readouterr().err
 
 
 def test_the_device_of_learn_is_where_the_embedder_trains(data: Path) -> None:
