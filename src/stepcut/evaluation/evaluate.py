@@ -311,8 +311,9 @@ def _evaluate(
     rows: list[list[Cell]] = []
     for name, each in scores.items():
         figures = [one.figures for one in each]
-        for own, one in zip(figures, each, strict=True) if edges is not None else ():
-            own["graph F1"] = graph_f1(one, edges or ())
+        if edges is not None:
+            for own, one in zip(figures, each, strict=True):
+                own["graph F1"] = graph_f1(one, edges)
         rows.append([name, *(spread([own[figure] for own in figures]) for figure in figures[0])])
     dropped = " without true background" if rules.background == "drop" else ""
     caption = (
