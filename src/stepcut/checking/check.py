@@ -11,10 +11,11 @@ from stepcut.checking.observe import Floats, Observed, observe
 from stepcut.checking.presence import SEEN, word_for
 from stepcut.checking.report import Finding, Report, StepSeen
 from stepcut.checking.rules import broken_rules
-from stepcut.checking.severity import MIN_DETECTION, check_share
+from stepcut.checking.severity import MIN_DETECTION
 from stepcut.errors import choose
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Labels, counted, name_of
+from stepcut.settings import check_number
 
 NOTABLE = 0.05
 """In a video that raises an alarm, deviations less likely than this are reported."""
@@ -49,10 +50,11 @@ def check_labels(
     blind          where the camera did not see the task
     unchecked      what is not known of the camera
     """
-    check_share("alarm_at", alarm_at)
-    check_share("min_detection", min_detection, least=0.0)
+    if alarm_at is not None:
+        check_number("alarm_at", alarm_at, 0, 1, above=True)
     choose("must_find", must_find, KINDS_OF_FAULTS)
     least = MIN_DETECTION if min_detection is None else min_detection
+    check_number("min_detection", least, 0, 1)
     shown = observe(labels, rate, probabilities, novelty, embedding)
     compared = Comparison(shown, expectations.usual, expectations.severity)
     parts, score = expectations.judge(compared.amounts)
@@ -117,7 +119,7 @@ def _reasons(
         missing = sign.kind == "missed" and not sign.how
         again = -sign.measure if sign.kind == "extra" else 0.0
         apart = _apart(sign, along, shown.seconds)
-        return not (missing and sign.step in named), round(sign.chance, 6), again, -apart
+        return (not (missing and sign.step in named), round(sign.chance, 6), again, -apart)
 
     loud = []
     for sign in sorted(signs, key=rank):

@@ -68,9 +68,8 @@ class Comparison:
 
     @cached_property
     def whole(self) -> Observed:
-        """The video with time added for the optional steps that it leaves out.
-
-        Each adds its usual duration, times the share of the videos that do it, at its usual time.
+        """The video with the usual time of each optional step that it leaves out, times the share
+        of the videos that do it.
         """
         video, usual = self.video, self.usual
         left_out = set(self.severity.optional) & usual.times.keys() - video.by_step.keys()
@@ -112,11 +111,11 @@ class Comparison:
     def amounts(self) -> dict[str, float]:
         """Amount of deviation by each of the five measures (`score.MEASURES`).
 
-        `length`: log seconds. `missed`: sum over steps of -ln of the probability of as little
-        evidence, as few repetitions, or such an exchange. `timing`: mean distance of steps from
-        their usual times. `apart`: log distance from the aligned reference videos. `unknown`: sum
-        of -ln of the probabilities of parts that match no step. Of exchanges and unknown parts,
-        only what exceeds the rarest of K by chance counts.
+        `missed`: sum over steps of -ln of the probability of as little evidence, as few
+        repetitions, or such an exchange. `timing`: mean distance of steps from their usual times.
+        `apart`: log distance from the aligned reference videos. `unknown`: sum of -ln of the
+        probabilities of parts that match no step. Of exchanges and unknown parts, only what
+        exceeds the rarest of K by chance counts.
         """
         away = [abs(late) for late in self.late.values()]
         by_chance = math.log(max(len(self.usual.paces), 1))
@@ -151,7 +150,7 @@ class Comparison:
             return []
         step = max(late, key=lambda one: abs(late[one]))
         one = max(self.video.by_step[step], key=lambda part: part.spent)
-        how, time = "early" if late[step] < 0 else "late", self.usual.times[step] + late[step]
+        how, time = ("early" if late[step] < 0 else "late", self.usual.times[step] + late[step])
         return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
 
     def apart(self, chance: float) -> list[Sign]:
@@ -160,7 +159,10 @@ class Comparison:
         if not along.any():
             return []
         most, less = int(along.argmax()), np.flatnonzero(along <= along.mean())
-        slices = max(less[less < most], default=-1) + 1, min(less[less > most], default=len(along))
+        slices = (
+            max(less[less < most], default=-1) + 1,
+            min(less[less > most], default=len(along)),
+        )
         start, end = (place * self.video.seconds / len(along) for place in slices)
         return [Sign("unusual", chance, float(start), float(end), how="apart")]
 
@@ -236,10 +238,8 @@ def duration(pace: Scale, seconds: float, part: Occurrence, step: int | None = N
 
 
 def _due(sign: Sign, video: Observed, graph: ProcedureGraph) -> Sign:
-    """A missed step at the time when it was done, or due.
-
-    It is due before the first step that it must precede, and after the last of its preconditions
-    before that.
+    """A missed step where it was done, or due: before the first step that it must precede, and
+    after the last of its preconditions before that.
     """
     step, first = sign.step, video.first
     if step in first:
@@ -262,9 +262,9 @@ def misordered(
 ) -> list[Sign]:
     """The fewest steps that explain every pair in an unusual order; `first` occurrences by step.
 
-    `chances` as of `swap_chances`; with the `graph`, only direct neighbours are named. A greedy
-    search takes the step in the most and rarest exchanges first; of two equal steps, the one done
-    too early. So one late step is reported once, and not every step that it follows.
+    A greedy search takes the step in the most and rarest exchanges first; of two equal steps, the
+    one done too early. `chances` as of `swap_chances`; with the `graph`, only direct neighbours
+    are named.
     """
     swaps = {
         (a, b): -math.log(chance)

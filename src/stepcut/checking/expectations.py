@@ -12,13 +12,13 @@ from scipy.special import ndtri
 
 from stepcut.checking.evidence import KINDS_OF_FAULTS
 from stepcut.checking.inputs import Inputs
-from stepcut.checking.presence import Presence
 from stepcut.checking.rules import Rule
 from stepcut.checking.score import (
     MEASURES,
-    Altered,
+    Copy,
     Share,
     contributions,
+    find_copies,
     find_limit,
     held_out_totals,
     learn_scales,
@@ -34,6 +34,7 @@ from stepcut.order.orders import counted, name_of
 
 SOME = 8
 """Names of one group that a sentence lists."""
+STEP, HALF = KINDS_OF_FAULTS["step"], KINDS_OF_FAULTS["half"]
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,10 @@ class Expectations:
     false_alarms: Share
     """Requested share of normal videos that may raise an alarm."""
     amounts: dict[str, tuple[Amount, ...]]
-    """Amounts of every reference video, by measure, compared with the others; empty for one video.
-    """
+    """By measure, of every reference video, compared with the others; empty for one video."""
     invariant: tuple[Step, ...] = ()
     """Steps that every reference video does, and shows when it is seen as if it were new."""
-    altered: dict[str, Altered] = field(default_factory=dict)
+    altered: dict[str, tuple[Copy, ...]] = field(default_factory=dict)
     """Altered copies of reference videos, by kind: they show how much a check finds."""
     task: TaskModel | None = None
     videos: tuple[str, ...] = ()
@@ -69,29 +69,28 @@ class Expectations:
     # ------------------------------------------------------------------ the reference set
 
     @cached_property
+    def _arrays(self) -> dict[str, Any]:
+        return {way: np.asarray(self.amounts.get(way, ())) for way in MEASURES}
+
+    @cached_property
     def _places(self) -> tuple[list[int], list[int]]:
         """Places of the videos that set the limits, and of those that are set aside."""
-        number = len(self.amounts.get("length", ()))
-        named = list(self.videos) or [str(place) for place in range(number)]
-        normal = [place for place in range(number) if named[place] not in self.mistakes]
-        normal = normal or list(range(number))
-        candidates = [p for p, place in enumerate(normal) if named[place] not in self.kept]
-        amounts = {way: values[normal] for way, values in self._arrays.items()}
-        aside = [normal[p] for p in stand_out(amounts, candidates)] if normal else []
+        every = range(len(self._arrays["length"]))
+        named = list(self.videos) or [str(place) for place in every]
+        normal = [p for p in every if named[p] not in self.mistakes] or list(every)
+        candidates = [at for at, place in enumerate(normal) if named[place] not in self.kept]
+        amounts = {way: values[normal] for way, values in self._arrays.items()} if normal else {}
+        aside = [normal[at] for at in stand_out(amounts, candidates)] if normal else []
         return [place for place in normal if place not in aside], aside
 
     @cached_property
-    def _arrays(self) -> dict[str, Any]:
-        return {way: np.asarray(values) for way, values in self.amounts.items()}
-
-    @cached_property
-    def _normal_amounts(self) -> dict[str, Any]:
+    def _normal(self) -> dict[str, Any]:
         return {way: values[self._places[0]] for way, values in self._arrays.items()}
 
     @property
     def normal(self) -> int:
         """Number of videos that set the limits."""
-        return len(self._places[0]) if self.amounts else self.usual.videos
+        return len(self._places[0]) or self.usual.videos
 
     @property
     def set_aside(self) -> tuple[str, ...]:
@@ -103,24 +102,29 @@ class Expectations:
         """Usual amount of each measure."""
         if not self.amounts:
             return {way: Scale(0.0, prior, 0) for way, prior in MEASURES.items()}
-        return learn_scales(self._normal_amounts)
+        return learn_scales(self._normal)
 
     @cached_property
     def limit(self) -> float:
         """Total that raises an alarm."""
-        totals = held_out_totals(self._normal_amounts) if self.amounts else np.zeros(0)
+        totals = held_out_totals(self._normal) if self.amounts else np.zeros(0)
         return find_limit(totals, self.promised)
-
-    @property
-    def alarmed(self) -> float:
-        """Share of the videos that set the limit that exceed it, each compared with the others."""
-        totals = held_out_totals(self._normal_amounts) if self.amounts else np.zeros(0)
-        return float(np.mean(totals > self.limit)) if len(totals) else 0.0
 
     @property
     def promised(self) -> float:
         """False-alarm rate of the limit; see `promised_rate`."""
         return promised_rate(len(self._places[0]), self.false_alarms)
+
+    @property
+    def alarmed(self) -> float:
+        """Share of the reference videos that exceed the limit, with those that are set aside."""
+        (normal, aside), totals = self._places, held_out_totals(self._normal)
+        return float((totals > self.limit).sum() + len(aside)) / max(len([*normal, *aside]), 1)
+
+    @property
+    def needed(self) -> int:
+        """Least number of videos for the requested false-alarm rate."""
+        return math.ceil(1 / self.false_alarms) - 1
 
     def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
         """Return the contribution of each measure to the total, and the score of a video.
@@ -154,81 +158,60 @@ class Expectations:
 
     @cached_property
     def _hits(self) -> dict[str, Any]:
-        """Whether each altered copy of a normal video raises an alarm, by kind, and its rows."""
-        places, found = set(self._places[0]), {}
-        limit = self.false_alarms / max(len(self.invariant), 1)
-        for kind, copies in self.altered.items():
-            rows = [row for row, place in enumerate(copies.of) if place in places]
-            beyond = copies.found(self._arrays, self._places[0], self.promised)
-            unseen = np.array(copies.least) < limit
-            own = np.array(
-                [1 - likely >= self.alarm_limit(step) if step >= 0 else False
-                 for step, likely in zip(copies.gone, copies.likely, strict=True)],
-                dtype=bool,
-            )  # fmt: skip
-            found[kind] = (beyond | unseen | own)[rows], np.array(copies.gone)[rows], rows
+        """By kind: whether each altered copy of a normal video raises an alarm, its removed step
+        and its video."""
+        normal, least = self._places[0], self.false_alarms / max(len(self.invariant), 1)
+        found = {}
+        for kind, every in self.altered.items():
+            hits = find_copies(every, self._arrays, normal, self.promised)
+            hits = hits | [
+                one.least < least
+                or (one.gone >= 0 and 1 - one.likely >= self.alarm_limit(one.gone))
+                for one in every
+            ]
+            gone, of = np.array([(one.gone, one.of) for one in every]).T
+            rows = np.isin(of, normal)
+            if rows.any():
+                found[kind] = hits[rows], gone[rows], of[rows]
         return found
 
     @property
     def detects(self) -> dict[str, float]:
         """Detection rate of each kind of fault; of a missing step, that of the critical ones."""
-        found = {kind: float(np.mean(hits)) for kind, (hits, *_) in self._hits.items() if len(hits)}
-        critical = [share for step, share in self.detects_step.items() if step in self._critical]
-        if critical:
-            found[KINDS_OF_FAULTS["step"]] = min(critical)
+        found = {kind: float(np.mean(hits)) for kind, (hits, *_) in self._hits.items()}
+        by_step = self.detects_step
+        if critical := self.severity.critical & by_step.keys():
+            found[STEP] = min(by_step[step] for step in critical)
         return found
-
-    @property
-    def _critical(self) -> frozenset[int]:
-        return self.severity.critical
 
     @property
     def detects_step(self) -> dict[int, float]:
         """How often each step would be found to be missing."""
-        if KINDS_OF_FAULTS["step"] not in self._hits:
-            return {}
-        hits, gone, _ = self._hits[KINDS_OF_FAULTS["step"]]
-        return {
-            int(step): float(np.mean(hits[gone == step])) for step in np.unique(gone[gone >= 0])
-        }
+        hits, gone, _ = self._hits.get(STEP, (np.zeros(0), np.zeros(0), None))
+        return {int(s): float(np.mean(hits[gone == s])) for s in np.unique(gone[gone >= 0])}
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
         """90 % Wilson interval of each rate in `detects`; every reference video counts once."""
-        videos = {
-            kind: len({self.altered[kind].of[row] for row in rows})
-            for kind, (_, _, rows) in self._hits.items()
-        }
+        videos = {kind: len({*of.tolist()}) for kind, (*_, of) in self._hits.items()}
         return {kind: _wilson(share, videos[kind]) for kind, share in self.detects.items()}
-
-    def conclusive(self, least: float, fault: str = "step") -> bool:
-        """Whether a check finds at least this share of a kind of fault."""
-        return least <= 0 or self.detects.get(KINDS_OF_FAULTS[fault], -1.0) >= least
 
     def remedy(self, least: float, names: Collection[str] = (), fault: str = "step") -> str:
         """What would make a check conclusive."""
-        shares = sorted((share, step) for step, share in self.detects_step.items())
-        hidden = [(share, step) for share, step in shares if share < least]
-        if self._critical:
-            hidden = [one for one in hidden if one[1] in self._critical]
-        words = []
+        chosen = self.severity.critical or self.detects_step.keys()
+        shares = sorted((share, s) for s, share in self.detects_step.items() if s in chosen)
+        hidden = [
+            f"{name_of(s, list(names))} ({share:.0%})" for share, s in shares if share < least
+        ]
+        words = ["label three or more videos"]
         if fault == "step" and hidden:
-            named = ", ".join(f"{name_of(s, list(names))} ({r:.0%})" for r, s in hidden[:3])
-            words.append(f"hardest to find: {named}; label three or more videos that show them")
-        else:
-            words.append("label three or more videos")
+            words = [f"hardest to find: {', '.join(hidden[:3])}; {words[0]} that show them"]
         if len(self._places[0]) < self.needed:
             words.append(f"learn from {self.needed} normal videos")
-        others = self.detects
-        if fault == "step" and others.get(KINDS_OF_FAULTS["half"], 0.0) >= least:
-            half = others[KINDS_OF_FAULTS["half"]]
+        half = self.detects.get(HALF, 0.0)
+        if fault == "step" and half >= least:
             words.append(f"use --for half if missing halves are enough ({half:.0%} found)")
         return "; or ".join(words)
-
-    @property
-    def needed(self) -> int:
-        """Least number of videos for the requested false-alarm rate."""
-        return math.ceil(1 / self.false_alarms) - 1
 
     # ------------------------------------------------------------------ sentences
 
@@ -242,7 +225,7 @@ class Expectations:
         ]
         counts = " and ".join(counted(len(names)) for names in self.groups)
         return (
-            f"These videos seem to show two tasks ({counts}): {lists[0]}; and {lists[1]}. "
+            f"These videos seem to show two tasks ({counts}): {'; and '.join(lists)}. "
             "If so, put each task into its own folder, and learn them separately."
         )
 
@@ -260,14 +243,12 @@ class Expectations:
         """Expected detection rate of a check, and the false-alarm rate that can be stated."""
         if not self.detects:
             return "The detection rate of a check is not known: it needs two videos or more."
-        between = self.ranges
         rates = ", ".join(
-            f"{kind} {100 * share:.0f} % "
-            f"(90 % interval {100 * between[kind][0]:.0f}–{100 * between[kind][1]:.0f} %)"
+            f"{kind} {100 * share:.0f} % (90 % interval "
+            f"{100 * self.ranges[kind][0]:.0f}–{100 * self.ranges[kind][1]:.0f} %)"
             for kind, share in self.detects.items()
         )
-        text = f"Expected detection rate with {counted(self.normal)}: {rates}."
-        text += f" {self.aside}" if self.aside else ""
+        text = f"Expected detection rate with {counted(self.normal)}: {rates}. {self.aside}".strip()
         if self.promised > self.false_alarms:
             text += (
                 f" False alarms: up to {100 * self.promised:.0f} % of normal videos; "
@@ -280,11 +261,11 @@ class Expectations:
         """Which reference videos are set aside, and how to change that; else empty."""
         if not self.set_aside:
             return ""
-        many = len(self.set_aside) > 1
+        them, each = ("them", "each") if len(self.set_aside) > 1 else ("it", "it")
         return (
-            f"Set aside as unlike the others: {', '.join(self.set_aside)}. Look at "
-            f"{'them' if many else 'it'}, then mark {'each' if many else 'it'} with "
-            "stepcut teach --mistakes or --normal."
+            f"Set aside as unlike the others: {', '.join(self.set_aside)}. Look at {them}, then "
+            f"mark {each} with stepcut teach --mistakes or --normal. Until then, expect a false "
+            f"alarm in up to {self.alarmed:.0%} of normal videos."
         )
 
     @property
@@ -308,24 +289,15 @@ class Expectations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`, or that of an older version."""
+        """Read the result of `to_json`."""
         try:
-            if "usual" not in record:
-                record = _converted(record)
             graph = ProcedureGraph.from_json(record["graph"])
             record = {"inputs": None, **record}  # early versions of 0.4.0 had none
             saved = msgspec.convert(record, _Saved, dec_hook=_decode, str_keys=True)
             made = cls(graph=graph, **{name: getattr(saved, name) for name in SAVED})
             made._check()
             return made
-        except (
-            AttributeError,
-            KeyError,
-            IndexError,
-            OverflowError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
             raise ProcedureError(
                 f"check.json is damaged or older than version 0.3.0 "
                 f"({type(error).__name__}: {error}). Learn the procedure again: stepcut teach."
@@ -333,22 +305,14 @@ class Expectations:
 
     def _check(self) -> None:
         """Refuse parts of different sizes."""
-        number = len(self.amounts.get("length", ()))
-        for amounts, count in [
-            (self.amounts, number),
-            *((copies.amounts, len(copies.of)) for copies in self.altered.values()),
-        ]:
-            if amounts and (
-                amounts.keys() != MEASURES.keys() or {*map(len, amounts.values())} != {count}
-            ):
-                raise ValueError("amounts needs one number for each measure and video")
-        for copies in self.altered.values():
-            columns = (copies.of, copies.least, copies.gone, copies.likely)
-            if len({*map(len, columns)}) > 1 or any(place >= number for place in copies.of):
-                raise ValueError("altered needs one number for each altered video")
+        number, usual = len(self.amounts.get("length", ())), self.usual
+        sizes = {*map(len, self.amounts.values())}
+        if self.amounts and (self.amounts.keys() != MEASURES.keys() or sizes != {number}):
+            raise ValueError("amounts needs one number for each measure and video")
+        if any(one.of >= number for every in self.altered.values() for one in every):
+            raise ValueError("altered has a copy of a video that does not exist")
         if self.videos and number and len(self.videos) != number:
             raise ValueError("videos needs one name for each of its amounts")
-        usual = self.usual
         if not usual.occurs.keys() == usual.repeats.keys() >= {*usual.paces, *usual.times}:
             raise ValueError("paces has a step that no video shows")
         for one in usual.slices:
@@ -358,25 +322,22 @@ class Expectations:
             raise ValueError("task and slices have rows of different lengths")
 
 
+_hints = get_type_hints(Expectations, include_extras=True)
 SAVED = tuple(
     one.name
     for one in fields(Expectations)
     if one.name not in ("graph", "severity", "rules", "mistakes", "kept")
 )
-_hints = get_type_hints(Expectations, include_extras=True)
 _Saved = msgspec.defstruct("_Saved", [(name, _hints[name]) for name in SAVED])
 
 
 def _encode(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        if (value == np.round(value)).all():
-            return value.astype(np.int64).tolist()
-        return (
-            [[float(f"{x:.6g}") for x in row] for row in value]
-            if value.ndim == 2
-            else value.tolist()
-        )
-    raise NotImplementedError
+    """Arrays as lists, to six digits."""
+    if not isinstance(value, np.ndarray):
+        raise NotImplementedError
+    if (value == np.round(value)).all():
+        return value.astype(np.int64).tolist()
+    return [[float(f"{x:.6g}") for x in row] for row in value]
 
 
 def _decode(kind: Any, value: Any) -> Any:
@@ -391,53 +352,3 @@ def _wilson(share: float, videos: int) -> tuple[float, float]:
     z2 = float(ndtri(0.95)) ** 2 / videos
     middle, half = share + z2 / 2, math.sqrt(z2 * share * (1 - share) + z2**2 / 4)
     return max(0.0, (middle - half) / (1 + z2)), min(1.0, (middle + half) / (1 + z2))
-
-
-def _converted(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The file of version 0.3.0 in today's form: its measures are five of the eight there."""
-    graph = ProcedureGraph.from_json(record["graph"])
-
-    def five(amounts: Mapping[str, Any]) -> dict[str, Any]:
-        if not amounts:
-            return {}
-        kept = {way: amounts[way] for way in MEASURES}
-        pairs = zip(amounts["missed"], amounts["misordered"], strict=True)
-        missed = [missing + swapped for missing, swapped in pairs]
-        return kept | {"length": [-one for one in amounts["length"]], "missed": missed}
-
-    copies = {
-        kind: {
-            "of": [int(place) for place in one["of"]],
-            "amounts": five(one),
-            "least": [1.0] * len(one["of"]),
-            "gone": [-1] * len(one["of"]),
-            "likely": [1.0] * len(one["of"]),
-        }
-        for kind, one in record.get("planted", {}).items()
-        if one["of"]
-    }
-    usual = {
-        "videos": graph.videos,
-        "occurs": graph.occurs,
-        "repeats": graph.times,
-        "paces": {step: pace for step, *pace in record["paces"]},
-        "length": record["length"],
-        "never": {"fewer": 1.0, **record["never"]},
-        "times": dict(record["times"]),
-        "orders": [(a, b, count) for (a, b), count in sorted(graph.first.items())],
-        "new": record["new"],
-        "stretch": record["stretch"],
-        "slices": [[one["rows"], one["steps"]] for one in record.get("outlines", [])],
-        "presence": record.get("presence", msgspec.to_builtins(Presence())),
-    }
-    return {
-        "graph": record["graph"],
-        "usual": msgspec.to_builtins(usual, str_keys=True),
-        "false_alarms": record["false_alarms"],
-        "amounts": five(record.get("amounts", {})),
-        "invariant": [s for s, videos in graph.occurs.items() if videos == graph.videos],
-        "altered": copies,
-        "task": record["task"],
-        "videos": record.get("videos", []) if record.get("amounts") else [],
-        "groups": record.get("groups", []),
-    }

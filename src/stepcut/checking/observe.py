@@ -34,18 +34,16 @@ class Observed:
     evidence: Floats = field(default_factory=lambda: np.zeros(0))
     """Evidence for each step, (K,); see `presence`."""
     embedding: Floats | None = None
-    """Embedded rows, (T, p)."""
+    """(T, p)"""
     slices: Slices | None = None
-    """The video in slices of equal length."""
 
     @cached_property
     def by_step(self) -> dict[int, list[Occurrence]]:
-        """Occurrences of each step, in order of time."""
         return grouped((one.step, one) for one in self.occurrences)
 
     @cached_property
     def first(self) -> dict[int, Occurrence]:
-        """First long occurrence of each step, in order of time."""
+        """First long occurrence of each step."""
         return first_times(self.occurrences)
 
     @cached_property

@@ -13,8 +13,7 @@ steps. s is the spread around these means. The log-odds of two normal distributi
     l_k = (a_k - b_k) (e_k - (a_k + b_k) / 2) / s^2
 
 and the probability is 1 / (1 + exp(-slope l_k - bias)). Slope and bias are fitted to the same
-videos, each scored with the means of the others (Platt 1999). Both cases have the same weight, so
-the prior odds are 1.
+videos, each scored with the means of the others (Platt 1999), at prior odds of 1.
 """
 
 from dataclasses import dataclass
@@ -24,15 +23,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import expit
 
 Floats = NDArray[np.floating[Any]]
 
 SEEN, UNSEEN = 0.75, 0.25
 """Steps at or above SEEN count as seen, steps below UNSEEN as not seen."""
-PRIOR = 2.0
-"""Weight of the means of all steps, in videos."""
-SPREAD = 0.5
-"""Prior spread of the evidence, worth PRIOR videos."""
+PRIOR, SPREAD = 2.0, 0.5
+"""Weight of the means of all steps in videos, and prior spread of the evidence with this weight."""
 STIFF = 3.0
 """Inverse prior variance of slope and bias around 1 and 0."""
 LARGEST = 1e3
@@ -74,9 +72,8 @@ class Presence:
 
     def probabilities(self, evidence: Floats) -> Floats:
         """Probability that each step was done, (K,), from the evidence of one video, (K,)."""
-        count = len(self.done)
-        seen = np.zeros(count)
-        seen[: len(evidence)] = evidence[:count]
+        seen = np.zeros(len(self.done))
+        seen[: len(evidence)] = evidence[: len(seen)]
         odds = _log_odds(seen, np.array(self.done), np.array(self.absent), self.spread)
         return _logistic(self.slope * odds + self.bias)
 
@@ -89,14 +86,13 @@ def learn_presence(done: Floats, absent: Floats) -> Presence:
     shown = ~np.isnan(done)
     if not shown.any():
         return Presence()
-    middles = [(_means(values, shown), values) for values in (done, absent)]
-    left = np.concatenate([(values - mean)[shown] for mean, values in middles])
+    usual, lacking = (_means(values, shown) for values in (done, absent))
+    left = np.concatenate([(done - usual)[shown], (absent - lacking)[shown]])
     spread = float(np.sqrt(((left**2).sum() + PRIOR * SPREAD**2) / (len(left) + PRIOR)))
     there, gone = (_means(values, shown, without=True) for values in (done, absent))
     odds = np.concatenate([_log_odds(seen, there, gone, spread)[shown] for seen in (done, absent)])
-    slope, bias = _fit_logistic(odds, np.repeat([1.0, 0.0], shown.sum()))
-    (usual, _), (without, _) = middles
-    return Presence(tuple(usual.tolist()), tuple(without.tolist()), spread, slope, bias)
+    slope, bias = _fit_logistic(odds, np.repeat([1.0, -1.0], shown.sum()))
+    return Presence(tuple(usual.tolist()), tuple(lacking.tolist()), spread, slope, bias)
 
 
 def _means(values: Floats, shown: NDArray[np.bool_], without: bool = False) -> Floats:
@@ -117,14 +113,13 @@ def _log_odds(evidence: Floats, done: Floats, absent: Floats, spread: float) -> 
     return np.asarray(gap * (evidence - (done + absent) / 2) / spread**2)
 
 
-def _fit_logistic(odds: Floats, true: Floats) -> tuple[float, float]:
-    """Fit slope and bias of a logistic regression, shrunk towards 1 and 0."""
-    sign, start = np.where(true > 0, 1.0, -1.0), np.array([1.0, 0.0])
+def _fit_logistic(odds: Floats, sign: Floats) -> tuple[float, float]:
+    """Fit slope and bias of a logistic regression, shrunk towards 1 and 0; `sign` is 1 or -1."""
+    start = np.array([1.0, 0.0])
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        margin = sign * (weights[0] * odds + weights[1])
+        margin, away = sign * (weights[0] * odds + weights[1]), weights - start
         slope = -sign * _logistic(-margin)
-        away = weights - start
         value = np.logaddexp(0.0, -margin).sum() + STIFF / 2 * (away**2).sum()
         return float(value), np.array([(slope * odds).sum(), slope.sum()]) + STIFF * away
 
@@ -133,4 +128,4 @@ def _fit_logistic(odds: Floats, true: Floats) -> tuple[float, float]:
 
 
 def _logistic(odds: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-np.clip(odds, -30, 30))))
+    return np.asarray(expit(np.clip(odds, -30, 30)))

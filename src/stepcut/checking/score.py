@@ -15,8 +15,7 @@ of the totals come from medians and quartiles, which a fifth of odd videos canno
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -94,40 +93,31 @@ def stand_out(amounts: Mapping[str, Any], candidates: Iterable[int]) -> list[int
     return beyond[: number // MOST_ASIDE]
 
 
-@dataclass(frozen=True)
-class Altered:
-    """Copies of reference videos with one kind of deviation."""
+class Copy(NamedTuple):
+    """An altered copy of a reference video."""
 
-    of: tuple[Count, ...]
-    """Index of the reference video of each copy."""
-    amounts: dict[str, tuple[Amount, ...]]
-    """Amounts of each copy, by measure."""
-    least: tuple[Share, ...]
-    """Probability of the least likely invariant step in each copy."""
-    gone: tuple[int, ...]
+    of: Count
+    """Place of the reference video."""
+    amounts: tuple[Amount, Amount, Amount, Amount, Amount]
+    """Its amounts, in the order of `MEASURES`."""
+    least: Share
+    """Probability of the least likely invariant step."""
+    gone: int = -1
     """The removed step; -1 if none was."""
-    likely: tuple[Share, ...]
+    likely: Share = 1.0
     """Probability of the removed step."""
 
-    @classmethod
-    def gather(cls, copies: Sequence[Any]) -> Self:
-        """Collect (reference video, amounts, least, gone, likely) of each copy."""
-        amounts = {way: tuple(one[1][way] for one in copies) for way in MEASURES}
-        columns = [tuple(one[place] for one in copies) for place in (0, 2, 3, 4)]
-        return cls(columns[0], amounts, *columns[1:])
 
-    def found(
-        self, amounts: Mapping[str, Floats], normal: Sequence[int], rate: float
-    ) -> NDArray[np.bool_]:
-        """Whether each copy exceeds the limit of the `normal` videos without its original, (m,)."""
-        found = np.zeros(len(self.of), dtype=bool)
-        for place in sorted(set(self.of)):
-            others = [p for p in normal if p != place]
-            rows = [row for row, video in enumerate(self.of) if video == place]
-            if len(others) < 1 or not rows:
-                continue
+def find_copies(
+    copies: Sequence[Copy], amounts: Mapping[str, Floats], normal: Sequence[int], rate: float
+) -> NDArray[np.bool_]:
+    """Whether each copy exceeds the limit of the `normal` videos without its original, (m,)."""
+    of, found = np.array([one.of for one in copies]), np.zeros(len(copies), dtype=bool)
+    for place in np.unique(of):
+        if others := [p for p in normal if p != place]:
             rest = {way: values[others] for way, values in amounts.items()}
-            new = {way: np.array(self.amounts[way])[rows] for way in MEASURES}
+            columns = zip(*(one.amounts for one in copies if one.of == place), strict=True)
+            new = {way: np.array(own) for way, own in zip(MEASURES, columns, strict=True)}
             totals = sum(contributions(new, learn_scales(rest)).values())
-            found[rows] = totals > find_limit(held_out_totals(rest), rate)
-        return found
+            found[of == place] = totals > find_limit(held_out_totals(rest), rate)
+    return found

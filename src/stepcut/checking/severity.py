@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from stepcut.checking.presence import UNSEEN
 from stepcut.errors import OptionError, unknown
@@ -16,6 +18,10 @@ FILE = "severity.json"
 """File in the procedure's folder, such as `{"critical": ["turn off the stove"], "optional": [...],
 "free": [...], "alarm_at": {"wash hands": 0.9}}`.
 """
+KINDS = ("optional", "critical", "free")
+NEVER = 2.0
+MIN_DETECTION = 0.5
+"""Least detection rate for the verdict `fine`."""
 
 
 @dataclass(frozen=True)
@@ -66,22 +72,13 @@ class Severity:
         return kept | (limits if self.alarm_at else {})
 
 
-KINDS = ("optional", "critical", "free")
-NEVER = 2.0
-MIN_DETECTION = 0.5
-"""Least detection rate for the verdict `fine`."""
+class _File(msgspec.Struct):
+    """The form of `severity.json`: steps are names or numbers."""
 
-
-def check_share(setting: str, share: Any, least: float | None = None) -> None:
-    """Refuse values that are not a share from `least`, or above 0, up to 1."""
-    number = isinstance(share, int | float)
-    if share is not None and not (number and (0 < share <= 1 or share == least)):
-        above = "above 0," if least is None else f"from {least:g}"
-        raise OptionError(
-            f"{setting}={share!r}; give a share {above} up to 1, such as 0.9.",
-            setting=setting,
-            value=share,
-        )
+    optional: list[int | str] = []
+    critical: list[int | str] = []
+    free: list[int | str] = []
+    alarm_at: dict[str, Annotated[float, msgspec.Meta(gt=0, le=1)]] = {}
 
 
 def read_severity(
@@ -103,40 +100,26 @@ def read_severity(
 
 
 def parse_severity(
-    record: Mapping[str, Any],
+    record: Any,
     names: Sequence[str],
     where: str = FILE,
     former: Mapping[str, int] = MappingProxyType({}),
 ) -> Severity:
     """Parse the content of `severity.json`: lists of step names or numbers; see `read_severity`."""
-    if not isinstance(record, Mapping):
+    for key in record if isinstance(record, dict) else ():
+        if key not in _File.__struct_fields__:
+            raise unknown("key", key, _File.__struct_fields__, where)
+    try:
+        form = msgspec.convert(record, _File)
+    except msgspec.ValidationError as error:
         raise OptionError(
-            f"{where}: contains {type(record).__name__}; give an object with {', '.join(KINDS)}.",
+            f"{where}: {error}. Give an object with lists of step names ({', '.join(KINDS)}), "
+            "and alarm_at with a share above 0 up to 1 for each step.",
             path=where,
             value=record,
-        )
-    for key, value in record.items():
-        if key not in (*KINDS, "alarm_at"):
-            raise unknown("key", key, (*KINDS, "alarm_at"), where)
-        if key in KINDS and not isinstance(value, list):
-            raise OptionError(
-                f"{where}: {key} is {value!r}; give a list of step names or numbers.",
-                path=where,
-                setting=key,
-                value=value,
-            )
-    limits = record.get("alarm_at", {})
-    if not isinstance(limits, Mapping):
-        raise OptionError(
-            f"{where}: alarm_at is {limits!r}; give an object of step names and shares.",
-            path=where,
-            setting="alarm_at",
-            value=limits,
-        )
-    for step, share in limits.items():
-        check_share(f"{where}: alarm_at of {step!r}", share)
+        ) from error
     chosen = {
-        key: frozenset(_number(step, names, where, former) for step in record.get(key, ())) - {-1}
+        key: frozenset(_number(step, names, where, former) for step in getattr(form, key)) - {-1}
         for key in KINDS
     }
     if both := chosen["optional"] & chosen["critical"]:
@@ -145,18 +128,17 @@ def parse_severity(
             path=where,
             value=names[min(both)],
         )
-    alarm_at = {_number(step, names, where, former): float(at) for step, at in limits.items()}
-    alarm_at.pop(-1, None)
-    return Severity(**chosen, alarm_at=alarm_at)
+    limits = {_number(step, names, where, former): at for step, at in form.alarm_at.items()}
+    limits.pop(-1, None)
+    return Severity(**chosen, alarm_at=limits)
 
 
-def _number(step: Any, names: Sequence[str], where: str, former: Mapping[str, int]) -> int:
+def _number(step: int | str, names: Sequence[str], where: str, former: Mapping[str, int]) -> int:
     for numbers in ({name: number for number, name in enumerate(names)}, former):
         if isinstance(step, str) and (name := spell([step], list(numbers))[step]) in numbers:
             return numbers[name]
-    if isinstance(step, str) and step.isdecimal():
-        step = int(step)  # JSON keys are always strings
-    if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(names):
-        return step
+    number = int(step) if isinstance(step, int) or step.isdecimal() else -1  # keys are strings
+    if 0 <= number < len(names):
+        return number
     hint = f"Or give a number from 0 to {len(names) - 1}."
     raise unknown("step", str(step), names, where, hint)

@@ -1,4 +1,4 @@
-"""Task: detect videos that show another task, and two tasks among the reference videos.
+"""Task: detect videos that show another task.
 
 c_k is the mean of step k in the embedding over the reference videos, and x_t is frame t. The offset
 o is the mean over t of x_t - c_k, with k the step nearest to x_t.
@@ -6,14 +6,12 @@ o is the mean over t of x_t - c_k, with k the step nearest to x_t.
     distance^2 =  mean over the nearer half of the steps k of  1 - max over t of  cos(c_k, x_t - o)
                 * mean over all frames t of                    1 - max over k of  cos(c_k, x_t)
 
-A video of another task may look familiar in every frame, because it shows the same kitchen. But it
-lacks the moments of this task. A partial video of this task has some of its moments, so only the
-nearer half of the steps counts. The offset o corrects the mean for missing steps.
+A video of another task in the same kitchen lacks the moments of this task; a partial video of this
+task has some, so only the nearer half of the steps counts. The offset o corrects for missing steps.
 
-The limit is a quantile of a t-distribution of log distances, each from one reference video to the
-centres of the others. Each video counts with its largest distance over versions with one step
-removed: a video that lacks a step deviates, but still shows this task. A video that shows all
-usual steps is never called another task (`check`).
+The limit is a quantile of a t-distribution of log distances of reference videos to the centres of
+the others. Each counts with its largest distance over versions with one step removed, which still
+show this task. A video that shows all usual steps is never called another task (`check`).
 """
 
 import math
@@ -23,11 +21,10 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from stepcut.checking.observe import Floats, Observed, some_of
+from stepcut.checking.observe import Floats, Observed
 from stepcut.checking.usual import Scale
-from stepcut.methods.arithmetic import normalised_times, squared_distances, unit
+from stepcut.methods.arithmetic import squared_distances, unit
 from stepcut.order.orders import grouped
 
 RARE = 0.01
@@ -128,94 +125,3 @@ def _log_distance(centres: Floats, rows: Floats) -> float:
 def _away(rows: Floats, centres: Floats) -> Floats:
     """1 - cos between rows (T, p) and centres (K, p): (T, K)."""
     return np.asarray(np.maximum(1 - unit(rows) @ unit(centres).T, 0.0))
-
-
-# ------------------------------------------------------------------ two tasks in one folder
-#
-# D_ij is the mean over the moments of video i of 1 - cos to the nearest moment of video j, averaged
-# over both directions, with moments centred per video. For a split of the videos into two groups,
-#
-#     log D_ij = m + a_i + a_j + gamma [i and j in different groups] + noise
-#
-# is fitted by least squares; a_i is how unusual video i is. The videos show two tasks if the t
-# statistic of gamma, of the best split along the first eigenvector of the residuals without groups,
-# is far beyond what a split of a single task reaches.
-
-MOMENTS = 60
-"""Moments that stand for a video, evenly spaced."""
-FEWEST = 6
-"""With fewer videos, every split fits about as well as the best."""
-COMPARED = 40
-"""At most this many videos are compared with each other; the rest join the nearer group."""
-APART, SCARCE = 2.4, 15.0
-"""t / sqrt(videos) from which two groups are two tasks; 1.4 times as high at SCARCE residuals.
-
-Random parts of single tasks (13 recipe columns of CaptainCook4D, knot tying, six toy kitchens)
-stay below it in 99 of 100 cases.
-"""
-
-
-def find_groups(videos: Sequence[Observed]) -> list[list[int]]:
-    """Return the places of the videos of each of two tasks, larger group first; [] for one task.
-
-    A group has at least two videos: a single video that differs is a deviation.
-    """
-    moments = {}
-    for place, video in enumerate(videos):
-        if (rows := video.embedding) is not None:
-            chosen = (normalised_times(MOMENTS) * len(rows)).astype(int)
-            moments[place] = unit(rows[chosen] - rows.mean(axis=0))
-    some = some_of(list(moments), COMPARED)
-    if len(some) < FEWEST:
-        return []
-
-    def log_distance(one: int, other: int) -> float:
-        away = np.maximum(1 - moments[one] @ moments[other].T, 1e-6)
-        return float(np.log((away.min(axis=0).mean() + away.min(axis=1).mean()) / 2))
-
-    logs = np.zeros((len(some), len(some)))
-    for one, first in enumerate(some):
-        for two, second in enumerate(some[:one]):
-            logs[one, two] = logs[two, one] = log_distance(first, second)
-    split, statistic = _best_split(logs)
-    if statistic < APART * np.sqrt(1 + SCARCE / _residuals(len(some))):
-        return []
-    group = dict(zip(some, split.tolist(), strict=True))
-    for place in set(moments) - set(some):
-        near = [
-            np.mean([log_distance(place, o) for o in some if group[o] == side])
-            for side in (False, True)
-        ]
-        group[place] = bool(near[1] < near[0])
-    groups = [[place for place in moments if group[place] == side] for side in (False, True)]
-    return sorted(groups, key=len, reverse=True)
-
-
-def _best_split(logs: Floats) -> tuple[NDArray[np.bool_], float]:
-    """The split (N,) with the largest t / sqrt(N), and this number, from log distances (N, N)."""
-    number = len(logs)
-    left = _without_videos(logs)
-    order = np.argsort(np.linalg.eigh(-left)[1][:, -1])
-    best, highest = np.zeros(number, dtype=bool), 0.0
-    for size in range(2, number - 1):
-        split = np.isin(np.arange(number), order[:size])
-        apart = _without_videos((split[:, None] != split).astype(np.float64))
-        gamma = (left * apart).sum() / (apart**2).sum()
-        noise = ((left - gamma * apart) ** 2).sum() / 2 / _residuals(number)
-        t = float(gamma * np.sqrt((apart**2).sum() / 2 / max(noise, 1e-12)))
-        if t > highest:
-            best, highest = split, t
-    return best, highest / np.sqrt(number)
-
-
-def _without_videos(pairs: Floats) -> Floats:
-    """Remove m + a_i + a_j, by least squares over i != j, from a symmetric matrix (N, N)."""
-    number, off = len(pairs), ~np.eye(len(pairs), dtype=bool)
-    mean = float(pairs[off].mean())
-    unusual = ((pairs * off).sum(axis=1) / (number - 1) - mean) * (number - 1) / (number - 2)
-    return np.asarray((pairs - mean - unusual[:, None] - unusual) * off)
-
-
-def _residuals(number: int) -> float:
-    """Degrees of freedom: pairs of videos without m, gamma and the free a_i."""
-    return number * (number - 3) / 2 - 1

@@ -1,12 +1,11 @@
 """Usual: how often, how long and when reference videos do each step.
 
-Events that never occur in the n reference videos get a Good-Turing probability. With N0 events
+Events that never occur in the n reference videos share a Good-Turing probability. With N0 events
 that never occur and N1 that occur once, of all missing (or repeated) steps,
 
     p = (N1 + 1/2) / (n N0 + N1 + 1)
 
-So all steps share their evidence: with eight complete videos of six steps, a missing step has a
-probability of 1 %, not 10 %. An event that occurs m times has the probability (m + 1/2) / (n + 1).
+An event that occurs m times has the probability (m + 1/2) / (n + 1).
 Durations follow a t-distribution of log seconds, with a spread shrunk towards that of all steps.
 """
 
@@ -60,10 +59,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def robust(cls, values: Any, least: float) -> Self:
-        """Estimate from median and quartiles, which a quarter of the values cannot move far.
-
-        The spread is at `least` this: most videos may have the same amount.
-        """
+        """Estimate from median and quartiles, with a spread of at `least` this."""
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
         spread = (high - low) / 1.349  # of a normal distribution
         return cls(float(middle), max(float(spread), least), len(values))
@@ -107,7 +103,7 @@ class Usual:
     length: Scale
     """Log seconds of a whole video."""
     never: dict[str, Amount]
-    """Probability of events that never occur: `missed`, `extra` and `fewer`."""
+    """Probability of events that never occur."""
     times: dict[Step, Amount]
     """Usual time of each step: the median of its mean time, from 0 (start) to 1 (end)."""
     orders: tuple[tuple[Step, Step, Count], ...]
@@ -123,7 +119,6 @@ class Usual:
 
     @cached_property
     def swaps(self) -> dict[tuple[int, int], float]:
-        """See `swap_chances`."""
         return swap_chances({(a, b): count for a, b, count in self.orders})
 
     def usual_times(self, step: int) -> int:

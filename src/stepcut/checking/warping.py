@@ -1,4 +1,4 @@
-"""Warping: distance of a video from the training videos after dynamic time warping.
+"""Warping: distance of a video from the reference videos after dynamic time warping.
 
 A video is described by the means of N equal slices of its embedding, as unit vectors. Two videos a
 and b are aligned by dynamic time warping (Sakoe and Chiba 1978),
@@ -6,8 +6,7 @@ and b are aligned by dynamic time warping (Sakoe and Chiba 1978),
     D(i, j) = 1 - cos(a_i, b_j) + min( D(i-1, j-1), D(i-1, j), D(i, j-1) )
 
 and their distance is D(N, N) over the number of pairs on the best path. The distance from the
-training videos is the mean over the nearer half of them, because a task may be done in several
-ways. Omitted, added or reordered parts show here even if the segmentation misses the steps.
+reference videos is the mean over the nearer half of them: a task may be done in several ways.
 """
 
 import math

@@ -8,11 +8,11 @@ from typing import Any
 
 from stepcut.checking.report import EXIT_CODES, Report
 from stepcut.checking.rules import read_sentences
-from stepcut.checking.severity import check_share
 from stepcut.cli import say
 from stepcut.cli.common import ask_procedure
 from stepcut.errors import OptionError, in_words
 from stepcut.procedure.loading import read_outline
+from stepcut.settings import check_number
 
 OPERATIONAL = 5
 """Exit code of `watch` if the disk, the journal or the webhook fails."""
@@ -22,8 +22,10 @@ WORSE = (0, 4, 1, 3, 2)
 
 def chosen_limits(args: argparse.Namespace) -> dict[str, Any]:
     """Return --alarm-at, --min-detection, --for and --rules; refuse wrong values at once."""
-    check_share("--alarm-at", args.alarm_at)
-    check_share("--min-detection", args.min_detection, least=0.0)
+    if args.alarm_at is not None:
+        check_number("--alarm-at", args.alarm_at, 0, 1, above=True)
+    if args.min_detection is not None:
+        check_number("--min-detection", args.min_detection, 0, 1)
     found = {"alarm_at": args.alarm_at, "min_detection": args.min_detection}
     if args.rules is not None:
         if not Path(args.rules).is_file():

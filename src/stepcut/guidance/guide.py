@@ -24,6 +24,7 @@ from stepcut.checking.report import Finding, Report
 from stepcut.checking.rules import broken_rules
 from stepcut.checking.usual import swap_chances
 from stepcut.errors import FeatureError
+from stepcut.features.features import check_rows
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import Online, Reading
 from stepcut.order.learn import Occurrence
@@ -113,21 +114,12 @@ class State:
 class Guide:
     """Takes feature rows one by one and returns a `State` for each. `proc.guide()` makes one.
 
-    Parameters
-    ----------
-    start
-        Makes the online object of a method; `reset` calls it again.
-    rate
-        Rows per second.
-    expectations
-        What normal videos look like.
-    steps
-        Names of the steps.
-    read
-        Reads the rows so far as a check does. Without it, the end is judged by what the guide saw,
-        and another task is not detected.
-    shape
-        Shape of a row; by default any shape is accepted.
+    start        makes the online object of a method; `reset` calls it again
+    rate         rows per second
+    steps        names of the steps
+    read         reads the rows so far as a check does; without it, the end is judged by what the
+                 guide saw, and another task is not detected
+    shape        shape of a row; by default any shape is accepted
 
     Examples
     --------
@@ -136,6 +128,12 @@ class Guide:
     ...     state = guide.push(number / guide.rate, row)
     >>> state.name, state.done
     ('add jam', (0, 2))
+    >>> [(alert.kind, alert.step) for alert in guide.end().alerts]
+    [('missed', 1)]
+    >>> guide.reset()
+    >>> guide.correct("spread butter")
+    >>> guide.push(0.0, new[0]).name
+    'spread butter'
     """
 
     def __init__(
@@ -182,48 +180,19 @@ class Guide:
     def push(
         self, time: float, row: Array, skipped: int = 0, alerts: Sequence[Alert] = ()
     ) -> State:
-        """Process the feature row of the frame at `time`.
-
-        Parameters
-        ----------
-        time
-            Seconds; must increase.
-        row
-            Features of the frame.
-        skipped, alerts
-            Messages of the source, passed on with the state.
-
-        Returns
-        -------
-        State
-            The current step, the completed steps and the possible next steps.
-
-        Raises
-        ------
-        OptionError
-            If `time` is not finite or does not increase.
-        FeatureError
-            If the row has another shape or is not finite.
-
-        Examples
-        --------
-        >>> proc.guide().push(0.0, new[0]).name
-        'cut bread'
+        """Process the feature `row` of the frame at `time`, in seconds, which must increase.
+        `skipped` and `alerts` are messages of the source, passed on with the state.
         """
         check_number("time", time, self.time, above=True)
-        row = np.array(row)  # a copy, since the caller may reuse the array
+        row = check_rows([row], f"the row at {time:g} s")[
+            0
+        ]  # a copy: the caller may reuse the array
         if self.shape not in (None, row.shape):
             raise FeatureError(
                 f"a row has shape {row.shape}; this procedure was learned from {self.shape}.",
                 setting="row",
                 value=row.shape,
                 allowed=self.shape,
-            )
-        if row.dtype.kind not in "fiu" or not np.isfinite(row).all():
-            raise FeatureError(
-                f"the feature row at {time:g} s contains a value that is not a finite number.",
-                setting="row",
-                value=row,
             )
         passed = 1 / self.rate if math.isinf(self.time) else time - self.time
         # The method counts time in rows, so a row that follows a gap is repeated.
@@ -243,20 +212,8 @@ class Guide:
         return self._state(share, tuple(fresh), skipped)
 
     def end(self) -> State:
-        """Check the whole video, and report what is still missing.
-
-        Returns
-        -------
-        State
-            The last state. Its alerts name the critical steps, and the steps that every reference
-            video does, that were not seen.
-
-        Examples
-        --------
-        >>> guide = proc.guide()
-        >>> state = guide.push(0.0, new[0])
-        >>> [(alert.kind, alert.step) for alert in guide.end().alerts]
-        [('missed', 0), ('missed', 1), ('missed', 2)]
+        """Check the whole video. The alerts name the critical steps, and the steps that every
+        reference video does, that were not seen.
         """
         if not self.rows:
             return self._state(1.0, ())
@@ -272,27 +229,7 @@ class Guide:
         return self._state(1.0, (*alerts, *self._rule_alerts(broken)))
 
     def correct(self, step: int | str) -> None:
-        """Set the current step and continue from there.
-
-        The correction holds until the method predicts a different step.
-
-        Parameters
-        ----------
-        step
-            Number or name of the step.
-
-        Raises
-        ------
-        OptionError
-            The step does not exist.
-
-        Examples
-        --------
-        >>> guide = proc.guide()
-        >>> guide.correct("spread butter")
-        >>> guide.push(0.0, new[0]).name
-        'spread butter'
-        """
+        """Set the current step, by number or name, until the method predicts another one."""
         number = number_of(step, self.steps)
         self.corrected = (self.corrected[0] if self.corrected else self.last, number)
         self.now = self.last = number

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from stepcut.checking.calibrate import check_false_alarms
 from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import choose_device, load_backbone
 from stepcut.features.backbones.backbone import Backbone
@@ -44,7 +43,14 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import check_keepable, has_work, read_config
 from stepcut.progress import Hook, default_hook
 from stepcut.rate import Rate
-from stepcut.settings import Setting, build, check_fields, setting, settings_of
+from stepcut.settings import (
+    Setting,
+    build,
+    check_fields,
+    check_number,
+    setting,
+    settings_of,
+)
 from stepcut.version import versions
 
 
@@ -83,7 +89,7 @@ class LearnOptions:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_false_alarms(self.false_alarms)
+        check_number("false_alarms", self.false_alarms, 0, 1, above=True)
         if self.namer is not None and not callable(self.namer):
             raise OptionError(
                 f"namer={self.namer!r} is not a function; give one that maps pictures to words.",

@@ -12,11 +12,14 @@ from typing import Annotated, Any
 import msgspec
 
 from stepcut.annotations import Annotations
+from stepcut.checking.presence import Presence
+from stepcut.checking.score import MEASURES
 from stepcut.checking.severity import FILE, read_severity
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.files.addresses import Address
 from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json
 from stepcut.files.cache import cache_dir, wall_clock
+from stepcut.order.graph import ProcedureGraph
 from stepcut.procedure.content import Digest
 from stepcut.procedure.corrections.document import document_of
 from stepcut.procedure.events import EVENTS, Event, Log, corrections_of, edit_events, line_of
@@ -170,6 +173,49 @@ def _changed(path: Path | Address) -> str:
     with suppress(OSError, KeyError, NotImplementedError):
         return wall_clock(path.stat().st_mtime)
     return ""
+
+
+def check_of_0_3(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return check.json of version 0.3.0 in today's form: five of its eight measures."""
+    if "usual" in record or "paces" not in record:
+        return record
+    graph = ProcedureGraph.from_json(record["graph"])
+
+    def five(amounts: Mapping[str, Any]) -> dict[str, Any]:
+        pairs = zip(amounts["missed"], amounts["misordered"], strict=True)
+        missed = [missing + swapped for missing, swapped in pairs]
+        kept = {way: amounts[way] for way in MEASURES}
+        return kept | {"length": [-one for one in amounts["length"]], "missed": missed}
+
+    amounts = record.get("amounts", {})
+    usual = {
+        "videos": graph.videos,
+        "occurs": graph.occurs,
+        "repeats": graph.times,
+        "paces": {step: pace for step, *pace in record["paces"]},
+        "never": {"fewer": 1.0, **record["never"]},
+        "times": dict(record["times"]),
+        "orders": [(a, b, count) for (a, b), count in sorted(graph.first.items())],
+        "slices": [[one["rows"], one["steps"]] for one in record.get("outlines", [])],
+        "presence": record.get("presence", msgspec.to_builtins(Presence())),
+        **{name: record[name] for name in ("length", "new", "stretch")},
+    }
+    return {
+        **{name: record[name] for name in ("graph", "false_alarms", "task")},
+        "usual": msgspec.to_builtins(usual, str_keys=True),
+        "amounts": five(amounts) if amounts else {},
+        "invariant": [s for s, videos in graph.occurs.items() if videos == graph.videos],
+        "altered": {
+            kind: [
+                [int(of), amounts, 1.0]
+                for of, *amounts in zip(one["of"], *five(one).values(), strict=True)
+            ]
+            for kind, one in record.get("planted", {}).items()
+            if one["of"]
+        },
+        "videos": record.get("videos", []) if amounts else [],
+        "groups": record.get("groups", []),
+    }
 
 
 # ------------------------------------------------------------------ converting

@@ -77,7 +77,7 @@ from stepcut.procedure.folder import (
     is_old,
     new_folder,
 )
-from stepcut.procedure.old import convert, open_old, remove_converted
+from stepcut.procedure.old import check_of_0_3, convert, open_old, remove_converted
 from stepcut.procedure.revision import (
     ABOUT,
     LABELS,
@@ -250,9 +250,8 @@ def read(
         learned.check_settings()
         if [len(labels) for labels in learned.labels_] != list(fields["samples"].values()):
             raise ValueError("the model was learned from other videos")
-        expectations = Expectations.from_json(
-            json.loads(read_checked(opened.place, opened.config, "check.json"))
-        )
+        record = json.loads(read_checked(opened.place, opened.config, "check.json"))
+        expectations = Expectations.from_json(check_of_0_3(record))
     return {**fields, "method": learned, "learned_expectations": expectations, "trusted": trust}
 
 

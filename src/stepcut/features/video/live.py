@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -111,16 +111,19 @@ def sample_pipe(
 ) -> Iterator[Sample]:
     """Yield a sample for every 1 / rate seconds: the frame shown then."""
     zero = shown = None
-    number, at = 0, 0.0
+    number, at, previous = 0, Fraction(0), Fraction(0)
     for frame in frames:
-        zero = frame.time if zero is None else zero
-        at = at if frame.time is None else frame.time - zero  # some formats have no times
-        while shown is not None and float(number / rate) < at:
+        if frame.pts is not None:  # some formats have no times
+            zero = frame.pts if zero is None else zero
+            at = (frame.pts - zero) * frame.time_base
+        if at < previous:
+            continue  # a frame from the past
+        while shown is not None and number / rate < at:
             yield Sample(float(number / rate), scale(shown))
             number += 1
-        shown = frame
-        at += 1 / float((frame.duration and 1 / (frame.duration * frame.time_base)) or 25)
-    while shown is not None and float(number / rate) < at:
+        shown, previous = frame, at
+        at += frame.duration * frame.time_base if frame.duration else Fraction(1, 25)
+    while shown is not None and number / rate < at:
         yield Sample(float(number / rate), scale(shown))
         number += 1
 
@@ -148,6 +151,7 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
     import av
 
     device: Any = source
+    piped, files = is_pipe(source), ExitStack()
     name, how = hide_password(source), dict[str, Any]()
     # No playlists, since they can redirect to any other address.
     options = {"format_whitelist": f"rtsp,rtp,{CONTAINERS}"}
@@ -162,24 +166,26 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
                 path=device,
             )
         name, how = f"camera {which} ({device})", {"format": driver}
-    elif is_pipe(source):
-        device = sys.stdin.buffer if source == PIPE else open(source, "rb")  # noqa: SIM115
+    elif piped:
+        named = None if source == PIPE else open(source, "rb")  # noqa: SIM115
+        device = files.enter_context(named) if named else sys.stdin.buffer
         name, how = "standard input" if source == PIPE else source, {"options": options}
     else:
         # RTSP over TCP: UDP loses packets, and a lost key frame costs seconds of grey.
         options |= {"rtsp_transport": "tcp"} if source.lower().startswith("rtsp") else {}
         how = {"options": options, "timeout": (stall, stall)}
-    try:
-        container = av.open(device, **how)
-    except av.error.ArgumentError as error:
-        what = "not a video stream, but a playlist or something else"
-        raise VideoError(f"{name}: {what}. Use the address of the stream itself") from error
-    except (av.error.FFmpegError, OSError, ValueError) as error:
-        what = f"cannot be opened ({error_text(error)})"
-        if is_pipe(source):
-            what = f"not a video that can be read from a pipe ({error_text(error)}). Use a file"
-        raise VideoError(f"{name}: {what}") from error
-    yield from decoded(name, container, say, piped=is_pipe(source))
+    with files:
+        try:
+            container = av.open(device, **how)
+        except av.error.ArgumentError as error:
+            what = "not a video stream, but a playlist or something else"
+            raise VideoError(f"{name}: {what}. Use the address of the stream itself") from error
+        except (av.error.FFmpegError, OSError, ValueError) as error:
+            what = f"cannot be opened ({error_text(error)})"
+            if piped:
+                what = f"not a video that can be read from a pipe ({error_text(error)}). Use a file"
+            raise VideoError(f"{name}: {what}") from error
+        yield from decoded(name, container, say, piped)
 
 
 def camera_device(which: str, platform: str) -> tuple[str, str]:
