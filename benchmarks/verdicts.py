@@ -79,10 +79,14 @@ class Learned:
             labels, self.rate, self.expectations, probabilities, novelty, embedding=embedding
         )
 
-    def false_alarms(self, rows: Rows) -> int:
-        """Return the number of alerts of `proc.guide`."""
+    def guide(self) -> Guide:
+        """Return `proc.guide`."""
         names = [f"step {number}" for number in range(self.method.steps_)]
-        guide = Guide(self.method.online, self.rate, self.expectations, names)
+        return Guide(self.method.online, self.rate, self.expectations, names, self.method.read)
+
+    def false_alarms(self, rows: Rows) -> int:
+        """Return the number of alerts of the guide."""
+        guide = self.guide()
         alerts = sum(len(guide.push(t / self.rate, row).alerts) for t, row in enumerate(rows))
         return alerts + len(guide.end().alerts)
 
@@ -116,16 +120,15 @@ def trials_of_recipes(folders: Sequence[Path]) -> Iterator[Trial]:
         for task in tasks:
             backbone = backbone_of(task)
             videos = list(task.with_features(backbone))
-            order = np.random.default_rng(0).permutation(len(videos))
+            rows = [video.read_features(backbone) for video in videos]
+            read = [(x, true_labels(one, len(x))) for x, one in zip(rows, videos, strict=True)]
+            order = np.random.default_rng(0).permutation(len(videos)).tolist()
+            right = [n for n, one in enumerate(videos) if not is_wrong(one)]
             for fold in range(FOLDS):
-                held = [videos[place] for place in sorted(order[fold::FOLDS])]
-                read = {
-                    video: (rows := video.read_features(backbone), true_labels(video, len(rows)))
-                    for video in videos
-                }
-                own = [read[one] for one in videos if one not in held and not is_wrong(one)]
-                new = [read[one] for one in held if not is_wrong(one)]
-                wrong = [read[one][0] for one in held if is_wrong(one)]
+                held = sorted(order[fold::FOLDS])
+                own = [read[n] for n in right if n not in held]
+                new = [read[n] for n in held if n in right]
+                wrong = [rows[n] for n in held if n not in right]
                 others = [
                     video.read_features(backbone)
                     for other in (() if folder.name.endswith("_more") else tasks)
@@ -198,10 +201,8 @@ def judge(name: str, trials: Iterator[Trial]) -> None:
             tasks = called.setdefault(place, [[], []])
             tasks[0] += [learned.check(x).other_task for x, _ in trial.new]
             tasks[1] += [learned.check(x).other_task for x in trial.others]
-            names = [f"step {number}" for number in range(trial.steps)]
-            guide = Guide(learned.method.online, trial.rate, learned.expectations, names)
             alerts.setdefault(place, []).extend(
-                (learned.false_alarms(x), guide.expected_alarms) for x, _ in trial.new
+                (learned.false_alarms(x), learned.guide().expected_alarms) for x, _ in trial.new
             )
     lines: list[list[Cell]] = []
     for kind in KINDS:
