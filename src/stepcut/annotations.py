@@ -132,6 +132,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def renamed(self, names: Mapping[str, str]) -> "Annotation":
         """Return the annotation with renamed steps."""
+        if not names.keys() & {*self.steps}:
+            return self
         return msgspec.structs.replace(
             self,
             segments=self.timeline.rename(names).segments,

@@ -623,7 +623,7 @@ def test_an_accepted_finding_raises_no_alarm_any_more(
     assert not report.ok
     for finding in report.findings:
         edit = {"do": "fine", "kind": finding.kind, "step": finding.step, "video": report.video}
-        procedure.corrections = procedure.corrections.do(edit)
+        procedure = procedure.corrected(edit)
     assert procedure.check(flawed).ok
     assert not procedure.check(shares(film([3, 2, 1], rng))).ok  # other deviations still count
 

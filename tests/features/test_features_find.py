@@ -95,6 +95,10 @@ def test_a_name_is_one_line_wherever_it_comes_from():
     assert name_videos(["films/a\nb.mp4"]) == ["a%0Ab"] == short_names(["/x/a\nb.mp4"])
     assert same_video("a%0Ab", "/films/a\nb.mp4")
     assert str(safe_name("a%0Ab")) == str(safe_name("a\nb"))
+    for name in ("con", "NUL", "aux.txt", "lpt9.tar.gz", "a.", "b...", "c. "):  # not on Windows
+        safe = str(safe_name(name))
+        assert safe.split(".")[0].upper() not in {"CON", "NUL", "AUX", "LPT9"}
+        assert safe[-1] not in ". "
 
 
 def test_files_on_two_drives_of_windows_have_names(monkeypatch):

@@ -184,7 +184,7 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, mon
         monkeypatch.chdir(folder)
         assert main(words) in (0, 1, 4), capsys.readouterr().err
     sc.load(place).save(sent / "q.proc")  # and remembers it
-    assert sc.load(sent / "q.proc").config["backbone"]["name"] == str(file)
+    assert sc.load(sent / "q.proc").config.backbone["name"] == str(file)
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     assert main(words) == 2

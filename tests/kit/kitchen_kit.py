@@ -10,6 +10,7 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.expectations import Expectations
 from stepcut.methods.method import LeftOut, Reading
 from stepcut.order import graph_of_labels
+from stepcut.procedure.learned import Config, Learned
 from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Timeline
 
@@ -92,15 +93,15 @@ def make_kitchen():
     expectations = learn_expectations(
         segmented[0], 1.0, segmented[1], left_out=LeftOut(*segmented, calm)
     )
-    procedure = Procedure(
-        learned_steps=list(STEPS),
-        learned_timelines={n: Timeline.from_labels(labels[n], 1.0, STEPS, video=n) for n in labels},
+    learned = Learned(
+        steps=list(STEPS),
+        timelines={n: Timeline.from_labels(labels[n], 1.0, STEPS, video=n) for n in labels},
         samples={name: len(numbers) for name, numbers in labels.items()},
         videos=dict.fromkeys(labels),
         rate=Fraction(1),
         method=Plain(),
-        learned_expectations=expectations,
-        config={"backbone": {"name": "vectors"}, "shape": [4]},
+        expectations=expectations,
+        config=Config("plain", rate="1", shape=[4]),
     )
     assert graph_of_labels(labels, 1.0).edges == {(0, 1), (0, 2), (1, 3), (2, 3)}
-    return Kitchen(labels, expectations, procedure)
+    return Kitchen(labels, expectations, Procedure(learned))

@@ -13,7 +13,20 @@ from stepcut.app.workspace import Workspace
 
 def parts_of(edits, video="one"):
     """The parts of one video without their confidence."""
-    return [(part.start, part.end, part.step) for part in edits.document.parts[video]]
+    number = {step.name: step.number for step in edits.document.steps}
+    return [(one.start, one.end, number[one.step]) for one in edits.document.segments[video]]
+
+
+def clicks_of(edits, video="one"):
+    """The clicks of a video, as (time, step number)."""
+    number = {step.name: step.number for step in edits.document.steps}
+    return [(one.start, number[one.step]) for one in edits.document.said.videos[video].clicks]
+
+
+def covered_of(edits):
+    """The labelled intervals of the videos that have any."""
+    said = edits.document.said.videos
+    return {video: one.annotated for video, one in said.items() if one.annotated}
 
 
 @dataclass(frozen=True)

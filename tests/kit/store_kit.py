@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.files.atomic import read_json, write_json
-from stepcut.procedure.folder import digest
-from stepcut.procedure.revision import seal
+from stepcut.procedure.folder import digest, seal
 
 
 def revision(place: Path) -> Path:

@@ -71,7 +71,7 @@ def test_phases_of_one_step_join_first():
 def test_a_procedure_keeps_its_quality_and_its_tree(tmp_path):
     rows, _ = toy_features(videos=5, seed=3)
     procedure = sc.learn(list(rows), steps=(4, 6), restarts=6)
-    procedure.rename({0: "wash"})
+    procedure = procedure.rename({0: "wash"})
     procedure.save(tmp_path / "p.proc")
     back = sc.load(tmp_path / "p.proc")
     assert back == procedure

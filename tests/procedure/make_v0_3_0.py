@@ -46,6 +46,9 @@ EVERY_VERB = (
 def content(procedure):
     """All that people see of a procedure, as JSON values."""
     document = procedure.document
+    merged = getattr(document, "merged", None)
+    if merged is None:  # since 0.4
+        merged = {number: now for number, now in enumerate(document.now) if now != number}
     return {
         "steps": [[step.name, step.colour] for step in document.steps],
         "timelines": {
@@ -56,7 +59,7 @@ def content(procedure):
         "annotations": procedure.annotations.to_json(),
         "labels": {name: labels.tolist() for name, labels in procedure.labels.items()},
         "samples": dict(procedure.samples),
-        "merged": {str(number): into for number, into in document.merged.items()},
+        "merged": {str(number): into for number, into in merged.items()},
     }
 
 
@@ -66,7 +69,7 @@ def main():
     import stepcut as sc
     from stepcut.files.cache import cache_dir
     from stepcut.procedure.edits import Edits
-    from stepcut.procedure.taught import teach_folder
+    from stepcut.procedure.loading import teach_folder
     from stepcut.version import __version__
 
     if __version__ != (sys.argv[1:] or ["0.3.0"])[0]:

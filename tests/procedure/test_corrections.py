@@ -10,16 +10,15 @@ import pytest
 from errors_kit import raises
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from show_kit import parts_of
+from show_kit import clicks_of, covered_of, parts_of
 from store_kit import events, revision
 
 from stepcut.errors import OptionError
-from stepcut.procedure.corrections.document import document_of
-from stepcut.procedure.corrections.log import StaleEdit
-from stepcut.procedure.corrections.verbs import LEAST, apply
+from stepcut.procedure.corrections import StaleEdit, append, new_event, read_log
+from stepcut.procedure.document import Document
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.events import append, new_event, read_log
 from stepcut.procedure.history import go_back
+from stepcut.procedure.verbs import LEAST, apply
 from stepcut.timeline import Segment, Timeline
 
 
@@ -35,7 +34,7 @@ def test_every_edit_is_on_the_disk_at_once_and_what_was_learned_stays(place: Pat
         == "rename slice bread to cut bread"
     )
     assert Edits(place).document == edits.document
-    assert Edits(place).document.timelines()["one"].sequence() == [
+    assert Edits(place).document.timelines["one"].sequence() == [
         "cut bread",
         "spread butter",
         "pour tea",
@@ -49,7 +48,7 @@ def test_undo_and_redo_outlive_the_program(place: Path) -> None:
     assert (again.next_undo, again.next_redo) == ("rename slice bread to cut", None)
     again.undo()
     third = Edits(place)
-    assert third.document == third.outline.learned
+    assert third.document == third.outline.corrections.learned
     assert third.next_redo == "rename slice bread to cut"
     third.redo()
     assert third.document.steps[0].name == "cut"
@@ -113,11 +112,13 @@ def test_an_instant_inside_a_segment_is_no_neighbour() -> None:
     timeline = Timeline(
         [Segment(4, 14, "pour"), Segment(5.5, 5.5, "ring"), Segment(14, 20, "stir")], 30
     )
-    learned = document_of(["pour", "ring", "stir"], {"v": timeline})
+    learned = Document.of(["pour", "ring", "stir"], {"v": timeline})
     ended = apply(learned, {"do": "move", "video": "v", "part": 0, "edge": "end", "time": 12.5})
-    assert [part[:3] for part in ended.parts["v"]] == [(4, 12.5, 0), (5.5, 5.5, 1), (12.5, 20, 2)]
+    assert ended.segments["v"] == (
+        Segment(4, 12.5, "pour"), Segment(5.5, 5.5, "ring"), Segment(12.5, 20, "stir"),
+    )  # fmt: skip
     begun = apply(learned, {"do": "move", "video": "v", "part": 2, "edge": "start", "time": 12.5})
-    assert begun.parts == ended.parts
+    assert begun.segments == ended.segments
 
 
 def test_marking_cuts_what_is_there_and_joins_what_becomes_one(place: Path) -> None:
@@ -126,7 +127,7 @@ def test_marking_cuts_what_is_there_and_joins_what_becomes_one(place: Path) -> N
     assert parts_of(edits) == [(0.0, 1.0, 0), (3.0, 4.0, 1), (4.5, 6.0, 2)]
     edits.do({"do": "mark", "video": "one", "start": 4, "end": 4.5, "step": 2})
     assert parts_of(edits) == [(0.0, 1.0, 0), (3.0, 4.0, 1), (4.0, 6.0, 2)]
-    assert edits.document.parts["one"][2].confidence is None
+    assert edits.document.segments["one"][2].confidence is None
     edits.do({"do": "mark", "video": "one", "start": 0.25, "end": 0.75, "step": 1})
     assert parts_of(edits)[:3] == [(0.0, 0.25, 0), (0.25, 0.75, 1), (0.75, 1.0, 0)]
 
@@ -135,7 +136,7 @@ def test_merging_two_steps_and_a_step_into_background(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "merge", "step": 1, "into": 0})
     assert parts_of(edits) == [(0.0, 4.0, 0), (4.5, 6.0, 2)]
-    assert edits.document.parts["one"][0].confidence == pytest.approx(0.8)
+    assert edits.document.segments["one"][0].confidence == pytest.approx(0.8)
     edits.do({"do": "merge", "step": 0, "into": None})
     assert parts_of(edits) == [(4.5, 6.0, 2)]
     assert [step.name for step in edits.document.steps] == ["pour tea"]
@@ -168,20 +169,20 @@ def test_splitting_here_and_in_all_videos(place: Path) -> None:
 def test_what_a_person_touched_or_confirmed_is_known(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "rename", "step": 0, "name": "cut"})
-    assert not any(edits.document.annotated.values())
+    assert not covered_of(edits)
     edits.do({"do": "move", "video": "one", "part": 0, "edge": "end", "time": 1.0})
-    assert edits.document.annotated["one"] == ((0.0, 4.0),)
+    assert covered_of(edits)["one"] == ((0.0, 4.0),)
     edits.do({"do": "mark", "video": "two", "start": 5, "end": 5.5, "step": None})
-    assert edits.document.annotated["two"] == ((5.0, 5.5),)
+    assert covered_of(edits)["two"] == ((5.0, 5.5),)
     edits.do({"do": "confirm", "video": "two"})
-    assert edits.document.annotated["two"] == ((0.0, 6.0),)
+    assert covered_of(edits)["two"] == ((0.0, 6.0),)
     edits.undo()
-    assert edits.document.annotated["two"] == ((5.0, 5.5),)
+    assert covered_of(edits)["two"] == ((5.0, 5.5),)
 
 
 def test_two_normal_videos_must_be_left() -> None:
     timeline = Timeline([Segment(0, 2, "pour"), Segment(2, 9, "stir")], duration=9)
-    document = document_of(["pour", "stir"], dict.fromkeys("abc", timeline))
+    document = Document.of(["pour", "stir"], dict.fromkeys("abc", timeline))
     document = apply(document, {"do": "mistake", "video": "b"})
     with raises(OptionError, "2 videos"):
         apply(document, {"do": "mistake", "video": "a"})
@@ -191,7 +192,7 @@ def test_two_normal_videos_must_be_left() -> None:
 def test_a_merge_says_nothing_of_videos_without_the_step(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "merge", "step": 1, "into": 0})
-    assert edits.document.annotated == {"one": ((2.0, 4.0),)}  # the second video has no such step
+    assert covered_of(edits) == {"one": ((2.0, 4.0),)}  # the second video has no such step
 
 
 @pytest.mark.parametrize("name", ["می\u200cپزد", "👩\u200d🍳 cooks", "קמח\u200f 2"])
@@ -264,7 +265,7 @@ def test_a_wrong_edit_changes_nothing(place: Path, edit: Any, says: str) -> None
     edits = Edits(place)
     with raises(OptionError, says):
         edits.do(edit)
-    assert edits.document == edits.outline.learned
+    assert edits.document == edits.outline.corrections.learned
     assert len(events(place)) == 1
 
 
@@ -315,12 +316,12 @@ def test_any_edits_keep_timelines_whole_and_undo_to_the_start(
         except OptionError:
             continue
         seen.append(edits.document)
-        for name, parts in edits.document.parts.items():
-            assert all(edits.document.step(part.step) for part in parts)
+        for name, parts in edits.document.segments.items():
+            assert {part.step for part in parts} <= {step.name for step in edits.document.steps}
             assert all(part.end - part.start > 0 for part in parts)
             assert all(one.end <= other.start for one, other in pairwise(parts))
             assert not parts or (
-                parts[0].start >= 0 and parts[-1].end <= edits.document.durations[name]
+                parts[0].start >= 0 and parts[-1].end <= edits.document.said.videos[name].end
             )
         names = [step.name for step in edits.document.steps]
         assert len(set(names)) == len(names)
@@ -339,17 +340,17 @@ def test_clicks_are_put_moved_removed_and_undone(place: Path) -> None:
     edits = Edits(place)
     for time, step in ((4.8, 2), (1.0, 0), (3.0, 1)):
         edits.do({"do": "click", "video": "one", "time": time, "step": step})
-    assert Edits(place).document.clicks["one"] == ((1.0, 0), (3.0, 1), (4.8, 2))
+    assert clicks_of(Edits(place)) == [(1.0, 0), (3.0, 1), (4.8, 2)]
     edits.do({"do": "move_click", "video": "one", "click": 0, "time": 5.5})
-    assert Edits(place).document.clicks["one"] == ((3.0, 1), (4.8, 2), (5.5, 0))
+    assert clicks_of(Edits(place)) == [(3.0, 1), (4.8, 2), (5.5, 0)]
     edits.do({"do": "clicks_complete", "video": "one"})
-    assert Edits(place).document.complete == {"one"}
+    assert Edits(place).document.said.videos["one"].complete
     for _ in range(3):
         edits.do({"do": "remove_click", "video": "one", "click": 0})
-    assert Edits(place).document.complete == set()  # a video without clicks is not complete
+    assert not Edits(place).document.said.clicks
     edits.undo()
-    assert Edits(place).document.clicks["one"] == ((5.5, 0),)
-    assert edits.document.parts == edits.outline.learned.parts
+    assert clicks_of(Edits(place)) == [(5.5, 0)]
+    assert edits.document.segments == edits.outline.corrections.learned.segments
 
 
 def test_clicks_follow_a_merge(place: Path) -> None:
@@ -357,9 +358,9 @@ def test_clicks_follow_a_merge(place: Path) -> None:
     for time, step in ((1.0, 0), (3.0, 1)):
         edits.do({"do": "click", "video": "one", "time": time, "step": step})
     edits.do({"do": "merge", "step": 0, "into": 1})
-    assert edits.document.clicks["one"] == ((1.0, 1), (3.0, 1))
+    assert clicks_of(edits) == [(1.0, 1), (3.0, 1)]
     edits.do({"do": "merge", "step": 1, "into": None})
-    assert edits.document.clicks["one"] == ()
+    assert clicks_of(edits) == []
 
 
 @pytest.mark.parametrize(
@@ -381,10 +382,10 @@ def test_clicks_that_make_no_sense(place: Path, edit: dict[str, Any], said: str)
     edits.do({"do": "click", "video": "one", "time": 1.0, "step": 0})
     with raises(OptionError, said):
         edits.do(edit)
-    assert Edits(place).document.clicks == {"one": ((1.0, 0),)}
+    assert clicks_of(Edits(place)) == [(1.0, 0)]
 
 
 def test_a_click_beyond_the_end_is_at_the_end(place: Path) -> None:
     edits = Edits(place)
     edits.do({"do": "click", "video": "one", "time": 99.0, "step": 0})
-    assert edits.document.clicks["one"] == ((6.0, 0),)
+    assert clicks_of(edits) == [(6.0, 0)]

@@ -18,15 +18,13 @@ from store_kit import change_config, change_file, change_saved, revision, saved
 import stepcut as sc
 from stepcut.annotations import Annotation, Annotations
 from stepcut.cli.main import main
-from stepcut.errors import NotLearned, OptionError, OutputError, ProcedureError, StepcutError
+from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files import atomic
 from stepcut.files.atomic import write_json
-from stepcut.files.names import safe_name
-from stepcut.procedure.corrections.log import StaleEdit
-from stepcut.procedure.corrections.verbs import VERBS
+from stepcut.procedure.corrections import StaleEdit, append, read_log, with_events
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.events import append, read_log, with_events
 from stepcut.procedure.history import go_back, take_back
+from stepcut.procedure.verbs import VERBS
 from stepcut.toy import toy_features
 
 TRUE = toy_features(videos=3, seed=1, dim=8)[1]
@@ -68,13 +66,9 @@ def test_load_rename_save_keeps_corrections(place):
     again = sc.load(place)
     assert again.steps[:2] == ["pour", "stir"]
     assert again.timelines["0"].segments[0].end == 3.0
-    assert again.learned_timelines["0"].segments[0].end != 3.0
+    assert again.learned.timelines["0"].segments[0].end != 3.0
     assert [edit["do"] for edit in again.corrections.done] == ["move", "rename"]
     assert Edits(place).next_undo == "rename 2 steps"
-
-
-def test_a_name_that_does_not_change_is_no_correction(place):
-    assert not sc.load(place).rename({0: "step 1"}).corrections.done
 
 
 def test_every_kind_of_correction_shows_everywhere(place, videos):
@@ -89,7 +83,7 @@ def test_every_kind_of_correction_shows_everywhere(place, videos):
     ):
         edits.do(edit)
     procedure = sc.load(place)
-    assert procedure.timelines == edits.document.timelines()
+    assert procedure.timelines == edits.document.timelines
     assert procedure.steps == ["step 1", "step 3", "serve", "step 1 (2)", "taste"]
     assert set(procedure.labels["1"][:2].tolist()) == {procedure.steps.index("taste")}
     assert set(procedure.labels["2"][:2].tolist()) == {-1}
@@ -329,36 +323,10 @@ def test_what_cannot_be_written_is_found_before_the_work(videos, tmp_path, where
 # ---------------------------------------------------------------------- folders of other versions, damaged, foreign
 
 
-OLD = Path(__file__).parent / "v0_2_0"
-
-
-def test_a_procedure_of_version_0_2_0_loads_with_all_that_people_said(tmp_path):
-    place = Path(shutil.copytree(OLD / "stepcut.proc", tmp_path / "old.proc"))
-    procedure = sc.load(place)
-    assert procedure.steps == ["pour milk", "stir", "bake"]
-    ends = [(segment.end, segment.confidence) for segment in procedure.timelines["v0"]]
-    assert ends == [(11.5, None), (24.2, None), (36, None)]
-    said = procedure.annotations
-    assert said.annotated == ["v0", "v1"]
-    assert said.mistakes == {"v2"}
-    assert said.severities == {"stir": ("critical",)}
-    Edits(place).undo()  # 0.2.0 also wrote it into severity.json
-    assert not sc.load(place).expectations.severity.critical
-    with np.load(OLD / "videos.npz") as videos:
-        with pytest.raises(NotLearned, match="stepcut teach"):
-            procedure.segment(videos["v3"])
-        taught = procedure.teach(source=dict(videos))
-        assert taught.segment(videos["v3"]).sequence() == procedure.steps
-    assert taught.steps == procedure.steps
-    procedure.save(tmp_path / "new.proc")
-    assert sc.load(tmp_path / "new.proc") == procedure
-    assert sc.load(tmp_path / "new.proc").annotations == said
-
-
 @pytest.mark.parametrize(
     ("changes", "way_out"),
     [
-        ({"stepcut": "0.1.0"}, "stepcut learn"),
+        ({"stepcut": "0.2.0"}, "stepcut 0.3"),
         ({"stepcut": "9.0", "format": 99}, "pip install --upgrade stepcut"),
     ],
 )
@@ -487,18 +455,6 @@ def test_another_procedure_leaves_the_corrections_in_the_history(place, videos, 
     assert sc.load(place).timelines["0"].segments[0].end == 3.0
 
 
-def test_an_edit_made_while_learning_survives(place, videos, caplog):
-    def meanwhile(event):
-        if event.stage == "order" and event.done:
-            move(place)
-
-    sc.learn(videos, steps=3, output=place, progress=meanwhile, **QUICK)
-    assert len(sc.load(place).steps) == 3
-    assert "--to 3" in caplog.text
-    go_back(place, 3)
-    assert sc.load(place).timelines["0"].segments[0].end == 3.0
-
-
 def test_a_procedure_that_was_taught_meanwhile_is_not_saved_over(place, videos):
     mine = sc.load(place)
     sc.load(place).teach({"0": TRUE[0]}, source=videos).save(place)
@@ -623,14 +579,3 @@ def test_a_folder_that_somebody_else_locks_is_not_waited_for_without_end(place, 
     finally:
         os.close(handle)
     assert len(sc.load(place).steps) == 4
-
-
-@pytest.mark.parametrize(
-    "name", ["con", "NUL", "aux.txt", "COM1", "lpt9.tar.gz", "a.", "b...", "c. "]
-)
-def test_names_that_windows_takes_for_something_else(name):
-    safe = str(safe_name(name))
-    assert safe != name
-    assert safe.split(".")[0].upper() not in {"CON", "NUL", "AUX", "COM1", "LPT9"}
-    assert safe[-1] not in ". "
-    assert str(safe_name("console.log")) == "console.log"

@@ -128,7 +128,7 @@ def test_numbers_of_numpy_are_numbers(videos, tmp_path):
     }
     same = sc.learn(videos, steps=np.int64(4), output=tmp_path / "a.proc", **given)
     assert same == plain == sc.load(tmp_path / "a.proc")
-    assert same.config["fingerprint"] == plain.config["fingerprint"]
+    assert same.config.fingerprint == plain.config.fingerprint
     own = StepCut(steps=np.int64(4), seed=np.int64(1), restarts=np.int32(2))
     sc.learn(videos, method=own, output=tmp_path / "own.proc")
     assert sc.load(tmp_path / "own.proc").method.settings()["seed"] == 1

@@ -43,11 +43,9 @@ def test_it_has_a_label_per_row_and_a_timeline_in_seconds(procedure, videos):
 
 
 def test_check_and_segment_end_with_the_video(procedure):
-    name, rows = next(iter(procedure.learned_timelines)), 40
+    name, rows = next(iter(procedure.learned.timelines)), 40
     seen = (
-        np.random.default_rng(0)
-        .normal(size=(rows, procedure.config["shape"][0]))
-        .astype(np.float32)
+        np.random.default_rng(0).normal(size=(rows, procedure.config.shape[0])).astype(np.float32)
     )
     for stated, end in ((39.2, 39.2), (38.0, 39.5), (40.0, 40.0)):  # the second one is impossible
         video = Features(seen, Fraction(1), stated, name)
@@ -68,7 +66,7 @@ def test_what_is_loaded_equals_what_was_saved(learned, tmp_path):
 
 def test_renaming_by_number_and_by_name_reaches_everything(learned, procedure):
     assert procedure == learned
-    procedure.rename({np.int64(0): "pour", "step 2": "stir"})
+    procedure = procedure.rename({np.int64(0): "pour", "step 2": "stir"})
     assert procedure != learned
     assert procedure.steps[:2] == ["pour", "stir"]
     assert "pour" in str(procedure.orders)
@@ -132,7 +130,7 @@ def test_check_guide_and_plan_answer(procedure, videos):
 
 
 def test_it_shows_itself_and_names_are_text_never_markup(procedure):
-    procedure.rename({0: "<script>alert(1)</script>"})
+    procedure = procedure.rename({0: "<script>alert(1)</script>"})
     assert "6 steps from 5 videos" in repr(procedure)
     assert "<script>" not in procedure._repr_html_()
 

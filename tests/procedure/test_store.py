@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,15 @@ from make_v0_3_0 import content
 from store_kit import events, revision
 
 import stepcut as sc
+from stepcut.annotations import Annotations
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.corrections.verbs import VERBS
+from stepcut.procedure.corrections import StaleEdit
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.history import diagnose, go_back, history, restore, take_back
-from stepcut.procedure.loading import read_outline
-from stepcut.procedure.taught import teach_folder
+from stepcut.procedure.loading import read_outline, teach_folder
+from stepcut.procedure.verbs import VERBS
 from stepcut.toy import toy_features
 
 OLD = Path(__file__).parent / "v0_3_0"
@@ -91,6 +94,10 @@ def test_a_folder_of_0_3_0_is_read_as_it_is_and_converted_by_the_first_change(na
     seen = content(read_outline(place) if name == "labels" else sc.load(place))
     if name == "labels":
         expected["annotations"].pop("severities", None)
+    if name in ("beyond", "tapped"):  # 0.3.0 cropped labels, or let them end after the video
+        both = [Annotations.from_json(one.pop("annotations")) for one in (seen, expected)]
+        labels = [{name: one.labelled for name, one in each.videos.items()} for each in both]
+        assert labels[0] == labels[1]
     assert json.loads(json.dumps(seen, default=str)) == expected
     shown_before, edits = shown(place), Edits(place)
     revision = edits.revision
@@ -274,12 +281,13 @@ def test_a_damaged_file_is_told_and_restored(file, how, taught, capsys):
         sc.load(taught)
     assert main(["history", str(taught), "--restore"]) == 0
     assert "lost: " in capsys.readouterr().out
-    assert diagnose(taught) is None
+    with raises(OptionError, "nothing is damaged"):
+        restore(taught)
     now = sc.load(taught)
     if file == "CURRENT":
         assert now == before
     elif file == "events.jsonl":
-        assert now.learned_steps == before.learned_steps
+        assert now.learned.steps == before.learned.steps
         assert (taught / "events.jsonl.damaged-1").exists() == (how == "flipped")
     else:  # the state before the teaching, with its edits
         assert now.steps[0] == "pour"
@@ -298,11 +306,6 @@ def test_without_a_readable_state_nothing_is_changed(place):
         restore(place)
     assert state_of(place) == before
     (place / "events.jsonl").touch()
-
-
-def test_nothing_is_restored_where_nothing_is_damaged(place):
-    with raises(OptionError, "nothing is damaged"):
-        restore(place)
 
 
 def test_damaged_corrections_of_0_3_0_can_be_left_out(tmp_path):
@@ -379,6 +382,42 @@ def test_edits_made_while_teaching_are_applied_on_top(place, caplog):
     assert "taste" in sc.load(place).steps
 
 
+def edit_until(place, end):
+    """Rename steps until `end`; return the names that were acknowledged and the conflicts."""
+    edits, made, conflicts = Edits(place), [], 0
+    while time.time() < end:
+        name, steps = f"name {len(made)}", edits.document.steps
+        try:
+            edits.do({"do": "rename", "step": steps[len(made) % len(steps)].number, "name": name})
+            made.append(name)
+        except StaleEdit:  # shown, and made again on the new state
+            conflicts += 1
+            edits.refresh()
+    return made, conflicts
+
+
+def teach_until(place, end):
+    count = 0
+    while time.time() < end:
+        sc.load(place).teach().save(place)
+        count += 1
+    return count
+
+
+def test_two_processes_edit_and_teach_at_once_and_lose_nothing(place):
+    Edits(place).do({"do": "confirm", "video": "0"})
+    end = time.time() + float(os.environ.get("STEPCUT_SECONDS_OF_TWO", "3"))
+    with ProcessPoolExecutor(2, get_context("fork")) as pool:
+        edited, taught = pool.submit(edit_until, place, end), pool.submit(teach_until, place, end)
+        (made, _), count = edited.result(), taught.result()
+    assert made
+    assert count
+    written = [one["values"]["name"] for one in events(place) if "name" in one.get("values", {})]
+    assert dict.fromkeys(written).keys() >= set(made)
+    assert made[-1] in sc.load(place).steps
+    assert sum(entry.what == "teach" for entry in history(place)) >= 1
+
+
 # ---------------------------------------------------------------------- one document in memory
 
 
@@ -402,7 +441,7 @@ def test_an_edit_applies_one_verb_and_opening_many_edits_is_quick(place, monkeyp
 
 
 def test_two_thousand_edits_open_within_a_second(place):
-    from stepcut.procedure.events import append, read_log, with_events
+    from stepcut.procedure.corrections import append, read_log, with_events
 
     log = read_log(place)
     made = [

@@ -68,7 +68,7 @@ def test_any_edit_at_any_time_on_any_duration_is_read_again(tmp_path_factory, du
         except OptionError:
             continue
     procedure = sc.load(place)
-    assert procedure.timelines == corrections.document.timelines()
+    assert procedure.timelines == corrections.document.timelines
     procedure.save(place)
     assert sc.load(place) == procedure
     if not procedure.annotations.annotated:
@@ -110,8 +110,8 @@ def test_a_correction_to_the_end_of_a_video_can_be_taught_and_opened(tmp_path):
     place = tmp_path / "a.proc"
     _, features = learn_video(place, [58.2999417, 40.0])
     corrections = Edits(place)
-    last = len(corrections.document.parts["v0"]) - 1
-    start = corrections.document.parts["v0"][last].start
+    last = len(corrections.document.segments["v0"]) - 1
+    start = corrections.document.segments["v0"][last].start
     corrections.do({"do": "mark", "video": "v0", "start": start, "end": 58.3, "step": 0})
     sc.load(place).teach(source=features).save(tmp_path / "b.proc")
     assert sc.load(tmp_path / "b.proc").timelines["v0"].segments[-1].end == 58.2999417

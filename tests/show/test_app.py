@@ -23,7 +23,7 @@ from stepcut.app.watching import EVERY, Watching, journal_of
 from stepcut.app.workspace import Workspace
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.procedure.corrections.verbs import VERBS
+from stepcut.procedure.verbs import VERBS
 
 
 @pytest.fixture
@@ -78,6 +78,17 @@ def test_a_damaged_procedure_is_listed_with_its_problem(app: Served, root: Path)
     (revision(root / "breakfast.proc") / "procedure.json").write_text("{")
     (one,) = app.get("api/home").json()["procedures"]
     assert "damaged" in one["error"]
+    assert not one["restore"]  # it has no other state
+    assert "no learned state" in app.post("api/restore", {"id": one["id"]}).json()["error"]
+
+
+def test_a_damaged_procedure_is_restored_from_the_page(app: Served, root: Path) -> None:
+    (root / "breakfast.proc" / "CURRENT").write_text("?")
+    (one,) = app.get("api/home").json()["procedures"]
+    assert "damaged: CURRENT. Restoring will lose: nothing." in one["restore"]
+    (after,) = app.post("api/restore", {"id": one["id"]}).json()["procedures"]
+    assert (after["steps"], after.get("error")) == (3, None)
+    assert "no longer exists" in app.post("api/restore", {"id": "x"}).json()["error"]
 
 
 def test_the_picker_lists_folders_videos_and_labels(app: Served) -> None:

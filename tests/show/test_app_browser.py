@@ -124,7 +124,7 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
             tab.locator("#taps .next-video").click()
             until(tab, "document.querySelectorAll('.track .pin').length === 0")
             tab.keyboard.press("Space")
-    assert {len(clicks) for clicks in Edits(root / "tea.proc").document.clicks.values()} == {3}
+    assert {len(clicks) for clicks in Edits(root / "tea.proc").document.said.clicks.values()} == {3}
     tab.locator("#taps button.main").click()
     tab.locator("dialog button.main").click()
     tab.locator("dialog .changes").wait_for(timeout=300_000)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from show_browser_kit import counts, launched, shows, until
 from show_kit import Page as Served
-from show_kit import parts_of
+from show_kit import clicks_of, parts_of
 from store_kit import change_config, change_saved, saved
 
 import stepcut as sc
@@ -628,9 +628,8 @@ def test_thirty_videos_and_a_first_paint(browser, place):
 
 
 def test_a_check_report_is_shown_on_the_timeline(browser, place, kitchen):
-    from stepcut.app.checks import CheckedVideo
+    from stepcut.app.checks import CheckedVideo, Part
     from stepcut.checking.report import Finding, Report, StepSeen
-    from stepcut.procedure.corrections.document import Part
 
     findings = [
         Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, "spread <b>butter</b> was not done"),
@@ -896,10 +895,10 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser, learned):
         tab.locator("#teach").click()
         tab.locator("dialog button.main").click()
         until(tab, "document.querySelector('dialog')?.textContent.includes('as you labelled it')")
-        assert opened.viewer.edits.outline.learned_annotations.annotated
+        assert opened.viewer.edits.outline.learned.annotations.annotated
         tab.get_by_text("Take it back").click()
         wait_saved(tab, "Undone")
-        assert not opened.viewer.edits.outline.learned_annotations.annotated
+        assert not opened.viewer.edits.outline.learned.annotations.annotated
         tab.close()
 
 
@@ -921,10 +920,6 @@ def test_the_file_that_opens_the_browser_leads_to_the_page(browser, served, monk
 # ---------------------------------------------------------------------- tap mode
 
 
-def clicks_of(place, video="one"):
-    return [tuple(click) for click in Edits(place).document.clicks.get(video, ())]
-
-
 def test_clicks_are_tapped_moved_removed_and_undone(page, place):
     until(page, "document.querySelector('#stage video').readyState >= 1")
     page.keyboard.press("p")
@@ -935,7 +930,7 @@ def test_clicks_are_tapped_moved_removed_and_undone(page, place):
         page.keyboard.press("ArrowRight")
     page.locator("#taps .chip", has_text="spread butter").click()
     wait_saved(page, "Saved: click spread butter")
-    assert clicks_of(place) == [(0.0, 0), (3.0, 1)]
+    assert clicks_of(Edits(place)) == [(0.0, 0), (3.0, 1)]
     shows(page.locator("#taps .counter"), "1 of 2 videos clicked")
     counts(page.locator(".track .pin"), 2)
     # A pin is dragged with the mouse, moved and removed with keys.
@@ -948,12 +943,12 @@ def test_clicks_are_tapped_moved_removed_and_undone(page, place):
     page.mouse.move(at[0] - bar["width"] / 6, at[1], steps=4)
     page.mouse.up()
     wait_saved(page, "Saved: move a click")
-    assert clicks_of(place)[1][0] == pytest.approx(2.0, abs=0.03)
+    assert clicks_of(Edits(place))[1][0] == pytest.approx(2.0, abs=0.03)
     page.locator(".pin").nth(0).focus()
     page.keyboard.press("Shift+ArrowRight")
     until(page, "document.activeElement.getAttribute('aria-valuetext') === '0:01.0'")
     for _ in range(100):
-        if clicks_of(place)[0] == (1.0, 0):
+        if clicks_of(Edits(place))[0] == (1.0, 0):
             break
         page.wait_for_timeout(50)
     until(
@@ -961,13 +956,13 @@ def test_clicks_are_tapped_moved_removed_and_undone(page, place):
     )
     page.keyboard.press("Delete")
     wait_saved(page, "Saved: remove a click")
-    assert [step for _, step in clicks_of(place)] == [1]
+    assert [step for _, step in clicks_of(Edits(place))] == [1]
     page.keyboard.press("Control+z")
     wait_saved(page, "Undone: remove a click")
-    assert clicks_of(place)[0] == (1.0, 0)
+    assert clicks_of(Edits(place))[0] == (1.0, 0)
     page.locator("#taps").get_by_label("Every step of this video is clicked").check()
     wait_saved(page, "complete")
-    assert Edits(place).document.complete == {"one"}
+    assert Edits(place).document.said.videos["one"].complete
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("Enter")  # the next video, playing
     until(page, "document.querySelector('#stage h2').textContent === 'two'")

@@ -66,9 +66,9 @@ def test_the_same_picture_is_the_same_file(suffix, tmp_path):
 def test_plots_have_the_colours_that_a_person_chose(learned, kitchen, tmp_path):
     mine = sc.load(learned)
     for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
-        mine.corrections = mine.corrections.do({"do": "colour", "step": step, "colour": chosen})
+        mine = mine.corrected({"do": "colour", "step": step, "colour": chosen})
     rows = [
-        np.random.default_rng(0).random((count, *mine.config["shape"]))
+        np.random.default_rng(0).random((count, *mine.config.shape))
         for count in mine.samples.values()
     ]
     drawn = {

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from errors_kit import raises
 from features_films import make_film, number_of
+from msgspec import structs
 
 import stepcut as sc
 from stepcut.checking.report import Finding, Report, StepSeen
@@ -132,11 +134,11 @@ def test_a_video_without_an_alarm_is_not_fine_where_a_usual_step_was_not_seen(pr
 def test_steps_are_counted_from_one_and_merged_ones_are_gone(procedure):
     page = make_report(procedure, pictures=0)
     assert re.findall(r"<h3[^>]*>(\d+) ·", page) == ["1", "2", "3"]
-    assert json.dumps(procedure.config["fingerprint"])[1:-1] in page  # a setting
-    procedure.corrections = procedure.corrections.do({"do": "merge", "step": 0, "into": 1})
+    assert json.dumps(procedure.config.fingerprint)[1:-1] in page  # a setting
+    procedure = procedure.corrected({"do": "merge", "step": 0, "into": 1})
     page = make_report(procedure, pictures=1)  # in the colours of the viewer
     assert (colour(0) in page, colour(1) in page) == (False, True)
-    procedure.corrections = procedure.corrections.do({"do": "merge", "step": 2, "into": 1})
+    procedure = procedure.corrected({"do": "merge", "step": 2, "into": 1})
     assert "<p>1 step discovered in 2 videos" in make_report(procedure, pictures=0)
 
 
@@ -144,10 +146,11 @@ def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure):
     one, other = procedure.timelines
     [step, *_] = [n for n, videos in enumerate(procedure.graph.occurs) if videos == 2]
     name = procedure.steps[step]
-    procedure.learned_timelines = {
+    timelines = {
         one: Timeline([Segment(0, 3, name)], 9.0, procedure.steps, one),
         other: Timeline([], 9.0, procedure.steps, other),
     }
+    procedure = replace(procedure, learned=replace(procedure.learned, timelines=timelines))
     page = make_report(procedure, pictures=0)
     assert "in 1 of 2 videos, about 3&nbsp;s" in page
     assert f"Not done in every video: {name}" in page
@@ -155,10 +158,9 @@ def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure):
 
 
 def test_videos_that_were_left_out_are_listed_one_by_one(procedure):
-    procedure.config["skipped"] = {
-        "a": "a.mp4: <empty>. Copy it again.",
-        "b": "b.mp4: no video. Leave it out.",
-    }
+    skipped = {"a": "a.mp4: <empty>. Copy it again.", "b": "b.mp4: no video. Leave it out."}
+    config = structs.replace(procedure.config, skipped=skipped)
+    procedure = replace(procedure, learned=replace(procedure.learned, config=config))
     page = make_report(procedure, pictures=0)
     assert (
         "<li>a.mp4: &lt;empty&gt;. Copy it again.</li><li>b.mp4: no video. Leave it out.</li>"
@@ -167,7 +169,7 @@ def test_videos_that_were_left_out_are_listed_one_by_one(procedure):
 
 
 def test_a_hostile_name_is_text(procedure):
-    procedure.rename({0: '"><script>alert(1)</script>'})
+    procedure = procedure.rename({0: '"><script>alert(1)</script>'})
     page = make_report(procedure, pictures=1)
     assert Outside(page).scripts == 0
     assert "&lt;script&gt;alert(1)" in page
@@ -179,9 +181,13 @@ def test_thirty_videos_stay_below_five_megabytes(procedure):
         next(iter(procedure.videos.values())),
     )
     numbers = [f"{name}-{number:02d}" for number in range(30)]
-    procedure.learned_timelines = dict.fromkeys(numbers, timeline)
-    procedure.videos = dict.fromkeys(numbers, path)
-    procedure.samples = dict.fromkeys(numbers, next(iter(procedure.samples.values())))
+    learned = replace(
+        procedure.learned,
+        timelines={number: replace(timeline, video=number) for number in numbers},
+        videos=dict.fromkeys(numbers, path),
+        samples=dict.fromkeys(numbers, next(iter(procedure.samples.values()))),
+    )
+    procedure = sc.Procedure(learned)
     assert len(make_report(procedure).encode()) < 5_000_000
     pictures = [
         picture
@@ -204,18 +210,14 @@ def test_pictures_are_of_the_surest_segments(procedure):
             if s.step == chosen.step
         ]
         assert chosen.confidence == max(every)
-    procedure.corrections = procedure.corrections.do(
-        {"do": "mark", "video": video, "start": 1, "end": 2, "step": 0}
-    )
+    procedure = procedure.corrected({"do": "mark", "video": video, "start": 1, "end": 2, "step": 0})
     ((first, time, _),) = find_moments(procedure, procedure.steps[0], each=1)
     assert (first, 1 <= time <= 2) == (video, True)  # what a person set is surest
 
 
 def test_the_report_has_the_colours_that_a_person_chose(procedure):
     for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
-        procedure.corrections = procedure.corrections.do(
-            {"do": "colour", "step": step, "colour": chosen}
-        )
+        procedure = procedure.corrected({"do": "colour", "step": step, "colour": chosen})
     video, timeline = next(iter(procedure.timelines.items()))
     seen = StepSeen(0, procedure.steps[0], 0.97, ((2.0, 5.0),), 1.0)
     page = make_report(
@@ -228,9 +230,9 @@ def test_the_report_has_the_colours_that_a_person_chose(procedure):
 
 
 def test_a_video_that_is_gone_or_was_never_there(procedure):
-    procedure.videos = dict.fromkeys(procedure.videos)
+    procedure = procedure.moved(dict.fromkeys(procedure.videos))
     assert list(find_moments(procedure, procedure.steps[0], each=4)) == []
-    procedure.videos = dict.fromkeys(procedure.videos, "gone.mp4")
+    procedure = procedure.moved(dict.fromkeys(procedure.videos, "gone.mp4"))
     page = make_report(procedure)
     assert Outside(page).addresses == []
 

@@ -7,15 +7,23 @@ import threading
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepcut.checking.evidence import KINDS
 from stepcut.checking.report import Accepted, is_accepted
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.corrections.document import Part
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook
+
+
+class Part(NamedTuple):
+    """A segment with the number of its step in the procedure that checked the video."""
+
+    start: float
+    end: float
+    step: int
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ def look(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:
     number = {step.name: step.number for step in procedure.document.steps}
     parts = tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
     whole = str(Path(path).resolve())
-    made_by = str(procedure.config.get("fingerprint", ""))
+    made_by = procedure.config.fingerprint
     return CheckedVideo(timeline.video, whole, timeline.end, parts, report, made_by)
 
 

@@ -114,13 +114,13 @@ def write_export(args: Mapping[str, Any], progress: Hook = silent) -> dict[str, 
     """
     folder, target, wish = Path(args["folder"]), Path(args["target"]), read_wish(args["wish"])
     procedure = load(folder, trust=args["trust"])
-    if args.get("fingerprint") not in (None, procedure.config.get("fingerprint", "")):
+    if args.get("fingerprint") not in (None, procedure.config.fingerprint):
         raise ProcedureError(
             f"{folder}: this procedure was learned again after the export was requested. "
             "Export again.",
             path=folder,
         )
-    procedure.videos = {**procedure.videos, **args["videos"]}
+    procedure = procedure.moved(args["videos"])
     title = folder.resolve().name.removesuffix(".proc")
     with beside(target, args["job"]) as fresh:
         with output_errors(target):

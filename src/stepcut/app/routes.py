@@ -41,7 +41,7 @@ from stepcut.evaluation.groups import compare_groups
 # Imported here, because concurrent imports in request threads can see partial modules.
 from stepcut.features.video.container import probe
 from stepcut.files.names import safe_name
-from stepcut.procedure.corrections.log import StaleEdit
+from stepcut.procedure.corrections import StaleEdit
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.history import history, take_back
 from stepcut.procedure.learning import described_settings
@@ -88,6 +88,12 @@ def all_settings(space: Workspace, _: Values) -> Values:
     del space
     groups = described_settings().items()
     return {group: [one.to_json() for one in settings.values()] for group, settings in groups}
+
+
+def mend(space: Workspace, values: Values) -> Values:
+    """Restore a damaged procedure."""
+    space.restore(text_of(values, "id", ""))
+    return home(space, values)
 
 
 def probe_videos(space: Workspace, values: Values) -> Values:
@@ -328,7 +334,7 @@ def export(viewer: Viewer, values: Values) -> Values:
     check_target(target, [file["path"] for file in files])
     if values.get("preview"):
         return {"folder": viewer.files.shown(target), "files": files}
-    of = str(outline.config.get("fingerprint", ""))
+    of = outline.config.fingerprint
     args = {"wish": wish._asdict(), "target": str(target), "videos": videos, "fingerprint": of}
     return start(viewer, "export", **args)
 
@@ -371,6 +377,7 @@ HOME = [
     call("/api/settings", all_settings),
     call("/api/folder", lambda space, values: space.listing(values.get("path", ""))),
     post("/api/probe", probe_videos),
+    post("/api/restore", mend),
     post("/api/learn", lambda space, values: space.learn(values).to_json()),
     *JOBS,
 ]

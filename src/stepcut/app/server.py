@@ -33,8 +33,8 @@ from stepcut.files.atomic import write_bytes
 from stepcut.files.cache import cache_dir, state_folder
 from stepcut.files.names import short_names
 from stepcut.procedure.folder import is_procedure, new_folder
+from stepcut.procedure.learned import LABELS, Config, Learned
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.revision import LABELS
 from stepcut.timeline import Timeline
 
 PATIENCE = 5.0
@@ -213,7 +213,7 @@ def kept(shown: Procedure, whose: str = "") -> Path:
         for name, timeline in shown.timelines.items()
     }
     held = json.dumps(
-        [shown.config.get("fingerprint"), shown.steps, segments, *filter(None, [whose])],
+        [shown.config.fingerprint, shown.steps, segments, *filter(None, [whose])],
         sort_keys=True,
     )
     name = hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
@@ -238,12 +238,14 @@ def outline_of(
         refuse_overlaps(timeline, name)
     steps = list(dict.fromkeys(step for timeline in plain.values() for step in timeline.steps))
     return Procedure(
-        learned_steps=steps,
-        learned_timelines=plain,
-        samples={name: max(1, math.ceil(timeline.end)) for name, timeline in plain.items()},
-        videos={name: videos.get(name) for name in plain},
-        rate=Fraction(1),
-        config={"method": LABELS, "rate": "1", "title": title},
+        Learned(
+            steps=steps,
+            timelines=plain,
+            samples={name: max(1, math.ceil(timeline.end)) for name, timeline in plain.items()},
+            videos={name: videos.get(name) for name in plain},
+            rate=Fraction(1),
+            config=Config(LABELS, rate="1", title=title),
+        )
     )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from stepcut.features.extract import read_source
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.content import Digest, has_content
+from stepcut.procedure.learned import Digest, has_content
 from stepcut.procedure.procedure import Procedure
 
 MOST_CHANNELS = 12
@@ -22,10 +22,10 @@ POINTS = 2000
 
 def read_features(outline: Procedure) -> list[Features]:
     """Read the features that a procedure was learned from, if their source is known."""
-    source = outline.config.get("source")
+    source = outline.config.source
     if not source or any(outline.videos.values()):
         return []
-    spec = FeatureSpec.from_json(outline.config["backbone"])
+    spec = FeatureSpec.from_json(outline.config.backbone)
     return read_source(source, outline.rate, spec)[0]
 
 
@@ -34,7 +34,7 @@ def changed_features(outline: Procedure) -> list[str]:
     return [
         one.name
         for one in read_features(outline)
-        if has_content(one, outline.digests.get(one.name, Digest())) is False
+        if has_content(one, outline.learned.digests.get(one.name, Digest())) is False
     ]
 
 

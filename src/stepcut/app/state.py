@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
-from stepcut.app.checks import CheckedVideo, Checks, judged
+from stepcut.app.checks import CheckedVideo, Checks, Part, judged
 from stepcut.app.folder import Folder
 from stepcut.app.jobs import Jobs
 from stepcut.app.signals import changed_features, curves_of, read_features
@@ -21,11 +21,11 @@ from stepcut.evaluation.agreement import stretches
 from stepcut.files.atomic import read_json
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
-from stepcut.procedure.corrections.document import Document, Part
+from stepcut.procedure.document import Document
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.history import can_take_back
+from stepcut.procedure.learned import LABELS
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.revision import LABELS
 from stepcut.procedure.store import open_revision
 from stepcut.show.clips import is_playable, picture_at
 from stepcut.timeline import Segment, Timeline
@@ -37,7 +37,7 @@ def _parts_now(video: CheckedVideo, document: Document, fingerprint: str) -> lis
     Another revision of the procedure numbered its steps differently, so its names count.
     """
     if video.fingerprint == fingerprint:
-        now = [(part, document.stands_for(part.step)) for part in video.parts]
+        now = [(part, document.now[part.step]) for part in video.parts]
     else:
         names = {step["step"]: step["name"] for step in video.report.get("steps", ())}
         number = {step.name: step.number for step in document.steps}
@@ -45,6 +45,14 @@ def _parts_now(video: CheckedVideo, document: Document, fingerprint: str) -> lis
     return [
         part._replace(step=step) for part, step in now if step is not None and document.step(step)
     ]
+
+
+def _drawn(document: Document, video: str) -> tuple[object, ...]:
+    """The segments, clicks and labelled intervals of a video, whatever the names of its steps."""
+    number = {step.name: step.number for step in document.steps}
+    said = document.said.videos[video]
+    drawn = [(s.start, s.end, number[s.step]) for s in (*document.segments[video], *said.clicks)]
+    return drawn, said.annotated
 
 
 class Recording(NamedTuple):
@@ -58,7 +66,7 @@ def recordings(outline: Procedure) -> dict[str, Recording]:
     """The training videos by key; a key names the recording, not its place in the list."""
     found = {}
     for name, path in outline.videos.items():
-        content = f"{name}\n{path}\n{outline.digests.get(name)}".encode(errors="replace")
+        content = f"{name}\n{path}\n{outline.learned.digests.get(name)}".encode(errors="replace")
         key = hashlib.blake2b(content, digest_size=8).hexdigest()
         found[f"v{key}"] = Recording(name, path)
     return found
@@ -80,9 +88,9 @@ class Beside:
         theirs = {
             name: each.rename(spell(each.steps, steps)) for name, each in self.timelines.items()
         }
-        both = match_videos(document.parts, theirs)
+        both = match_videos(document.segments, theirs)
         shared: dict[tuple[str, str], float] = defaultdict(float)
-        ours = document.timelines()
+        ours = document.timelines
         for name, other in both.items():
             for start, end, one, another in stretches(ours[name], theirs[other]):
                 shared[one, another] += end - start
@@ -143,9 +151,8 @@ class Viewer:
         self.folder, self.files, self.jobs, self.trust = folder, files, jobs, trust
         self.beside = beside
         self.edits = Edits(folder)
-        self.title = str(
-            self.edits.outline.config.get("title", folder.resolve().name.removesuffix(".proc"))
-        )
+        named = folder.resolve().name.removesuffix(".proc")
+        self.title = self.edits.outline.config.title or named
         before = self.edits.outline.videos
         self.moved = {(name, before.get(name)): path for name, path in (videos or {}).items()}
         self.checks = Checks(folder)
@@ -176,7 +183,7 @@ class Viewer:
     @property
     def fingerprint(self) -> str:
         """Fingerprint of the learned model."""
-        return str(self.edits.outline.config.get("fingerprint", ""))
+        return self.edits.outline.config.fingerprint
 
     def paths(self) -> dict[str, str | None]:
         """Path of each video by key."""
@@ -202,22 +209,22 @@ class Viewer:
             "undo": self.edits.next_undo,
             "redo": self.edits.next_redo,
             "taught": can_take_back(self.folder),
-            "learned": outline.config["method"] != LABELS,
+            "learned": outline.config.method != LABELS,
             "home": not self.files.closed,
             "beside": self.beside.name if self.beside else None,
-            "quality": "quality" in outline.config
+            "quality": outline.config.method != LABELS
             and {
                 **{key: getattr(quality, key) for key in ("kind", "right", "warning")},
                 "text": str(quality),
             },
-            "hierarchy": outline.config.get("hierarchy"),
+            "hierarchy": outline.config.hierarchy,
             "untaught": outline.untaught,
             "steps": [
                 {
                     **step._asdict(),
                     "ink": ink(step.colour),
                     "severity": severity.get(step.number),
-                    "learned": step.number < len(outline.learned_steps),
+                    "learned": step.number < len(outline.learned.steps),
                     "suggested": offered.get(place, []),
                 }
                 for place, step in enumerate(document.steps)
@@ -239,35 +246,35 @@ class Viewer:
         return {"now": list(map(str, now)), "offered": proposals, "problem": ""}
 
     def _learned_videos(self, outline: Procedure) -> list[dict[str, Any]]:
-        then, now = outline.learned, outline.document
-        document, changed = now, self.changed()
+        then, document, changed = outline.corrections.learned, outline.document, self.changed()
+        number = {step.name: step.number for step in document.steps}
         beside = self.beside.rows(document) if self.beside else {}
         normal = read_reference(self.folder, self.fingerprint)
         unusual = [name for name in normal if name not in document.mistakes][:3]
-        edited = (
-            (now.parts, then.parts),
-            (now.annotated, then.annotated),
-            (now.clicks, then.clicks),
-        )
         return [
             {
                 "key": key,
                 "name": name,
-                "duration": document.durations[name],
+                "duration": document.said.videos[name].end,
                 "there": _is_there(path),
                 "changed": name in changed,
-                "parts": document.parts[name],
+                "parts": [
+                    (one.start, one.end, number[one.step], one.confidence)
+                    for one in document.segments[name]
+                ],
                 "editable": True,
-                "annotated": document.annotated.get(name, ()),
-                "clicks": document.clicks.get(name, ()),
-                "complete": name in document.complete,
-                "corrected": any(new.get(name) != old.get(name) for new, old in edited),
+                "annotated": document.said.videos[name].annotated,
+                "clicks": [
+                    (one.start, number[one.step]) for one in document.said.videos[name].clicks
+                ],
+                "complete": name in document.said.clicks and document.said.videos[name].complete,
+                "corrected": _drawn(document, name) != _drawn(then, name),
                 "beside": beside.get(name),
                 "mistake": name in document.mistakes if name in normal else None,
                 "unusual": name in unusual,
             }
             for key, (name, path) in self.recordings(outline).items()
-            if name in document.parts
+            if name in document.segments
         ]
 
     def _checked_videos(self, document: Document) -> list[dict[str, Any]]:
@@ -313,7 +320,7 @@ class Viewer:
         """Timelines of all training and checked videos, by key."""
         document = self.edits.document
         names = {step.number: step.name for step in document.steps}
-        learned = document.timelines()
+        learned = document.timelines
         found = {
             key: learned[name] for key, (name, _) in self.recordings().items() if name in learned
         }
@@ -340,7 +347,7 @@ class Viewer:
         """A small picture from the middle of the first segment."""
         outline = self.edits.outline
         name = self.recordings(outline).get(key, Recording("", None)).name
-        first = next(iter(outline.learned.parts.get(name, ())), Part(0, 2, 0))
+        first = next(iter(outline.corrections.learned.segments.get(name, ())), Segment(0, 2, ""))
         return self._picture(str(path), path.stat().st_mtime_ns, (first.start + first.end) / 2)
 
     def is_playable(self, path: str, codecs: frozenset[str]) -> bool:

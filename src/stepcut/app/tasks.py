@@ -10,10 +10,9 @@ from stepcut.app.export import write_export
 from stepcut.app.folder import Folder, beside, without_path
 from stepcut.errors import OptionError, StepcutError
 from stepcut.procedure.learning import learn
-from stepcut.procedure.loading import load
+from stepcut.procedure.loading import changes, load, teach_folder
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import read_config
-from stepcut.procedure.taught import changes, teach_folder
 from stepcut.progress import Event, Hook, Stage
 from stepcut.show.clips import make_proxy
 
@@ -38,10 +37,7 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
         procedure.save(fresh)
         if not os.path.lexists(output):
             os.rename(fresh, output)  # fails if something else comes first
-        elif (
-            output.is_symlink()
-            or read_config(output).get("fingerprint") != procedure.config["fingerprint"]
-        ):
+        elif output.is_symlink() or read_config(output).fingerprint != procedure.config.fingerprint:
             raise OptionError(
                 f"{output.name} was made by something else in the meantime, and stays as it is. "
                 "Learn again under another name; finished work is reused.",
@@ -50,7 +46,7 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
     return {
         "steps": procedure.steps,
         "videos": len(procedure.timelines),
-        "skipped": procedure.config["skipped"],
+        "skipped": procedure.config.skipped,
     }
 
 

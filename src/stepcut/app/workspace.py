@@ -17,7 +17,7 @@ from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 from stepcut.formats import FORMATS
 from stepcut.methods.inputs import read_step_count
 from stepcut.methods.stepcut.method import StepCut
-from stepcut.procedure.events import EVENTS
+from stepcut.procedure.corrections import EVENTS
 from stepcut.procedure.folder import (
     CONVERTED,
     CURRENT,
@@ -25,6 +25,7 @@ from stepcut.procedure.folder import (
     folder_here,
     is_procedure,
 )
+from stepcut.procedure.history import diagnose, restore
 from stepcut.procedure.labels import read_labels
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.naming import read_recipe
@@ -110,13 +111,23 @@ class Workspace:
                 about |= {
                     "steps": len(outline.steps),
                     "videos": len(outline.samples),
-                    "seconds": sum(timeline.end for timeline in outline.learned_timelines.values()),
+                    "seconds": sum(timeline.end for timeline in outline.learned.timelines.values()),
                     "thumbs": there[:THUMBS],
                 }
             except Exception as error:  # one damaged procedure must not hide the others
                 about["error"] = " ".join(in_words(error).split())
+                with contextlib.suppress(StepcutError, OSError):
+                    damage = diagnose(folder)
+                    about["restore"] = damage and damage.to is not None and str(damage)
             self._read[folder] = (stamp, about)
         return self._read[folder][1]
+
+    def restore(self, name: str) -> None:
+        """Show the last readable state of a damaged procedure, by its id; nothing is deleted."""
+        folder = next((path for path in self.folders() if self.id_of(path) == name), None)
+        if folder is None:
+            raise OptionError("this procedure no longer exists.", setting="id", value=name)
+        restore(folder)
 
     def id_of(self, folder: Path) -> str:
         """A short, stable id of a procedure."""

@@ -60,7 +60,7 @@ def run_task(args: argparse.Namespace) -> int:
     hook = progress_hook(args)
     with open_engine(args) as engine:
         procedure = learn(args.videos, output=output, progress=hook, engine=engine, **chosen)
-    skipped = procedure.config["skipped"]
+    skipped = procedure.config.skipped
     print(procedure)
     for number, words in procedure.suggestions.items():
         print(f"  {procedure.steps[number]} may be: {', '.join(words)}")
@@ -138,9 +138,9 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.like:
         old = read_config(args.like)
         with damaged(args.like):
-            saved = str(old["method"]), dict(old["settings"])
-            chosen = {"false_alarms": old["false_alarms"]}
-            spec = FeatureSpec.from_json(old["backbone"], trust=args.trust)
+            saved = old.method, dict(old.settings)
+            chosen = {"false_alarms": old.false_alarms}
+            spec = FeatureSpec.from_json(old.backbone, trust=args.trust)
         chosen |= _known_settings(*saved, args)
         if spec is not None:
             chosen.pop("rate", None)

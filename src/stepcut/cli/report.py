@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
             value=args.output,
         )
     procedure = load(args.procedure, trust=args.trust)
-    procedure.videos = find_moved(procedure.videos, args.videos)
+    procedure = procedure.moved(find_moved(procedure.videos, args.videos))
     warn_changed(procedure, procedure.videos)
     checks, failed = ask_procedure(args, "check", args.check) if args.check else ([], False)
     title = args.title or Path(args.procedure).resolve().name.removesuffix(".proc")

@@ -15,8 +15,7 @@ from stepcut.files.addresses import Address, as_path
 from stepcut.formats import read_folder
 from stepcut.procedure.history import can_take_back, take_back
 from stepcut.procedure.labels import origin_of
-from stepcut.procedure.loading import load
-from stepcut.procedure.taught import changes, teach_folder
+from stepcut.procedure.loading import changes, load, teach_folder
 from stepcut.timeline import is_unnamed
 
 
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if marks:
         marked = load(args.procedure, trust=args.trust).mark_mistakes(*(args.mistakes or ()))
-        marked.mark_mistakes(*(args.normal or ()), holds=False)
+        marked = marked.mark_mistakes(*(args.normal or ()), holds=False)
         marked.save(args.procedure)
         print(f"saved to {args.procedure}\n{describe_trust(marked)}\n{marked.expectations.advice}")
         return 0
@@ -67,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         origin=origin,
     )
     print(after)
-    annotated = after.learned_annotations.annotated
+    annotated = after.learned.annotations.annotated
     rest = len(after.samples) - len(annotated)
     print(f"\nlearned from {len(annotated)} annotated videos and {rest} others; changed time:")
     for name, share in sorted(changes(before, after).items(), key=lambda item: -item[1]):

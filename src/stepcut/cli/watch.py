@@ -136,7 +136,7 @@ def reopen(place: str, trust: bool) -> Iterator[Procedure]:
 def fingerprint(procedure: Procedure, limits: Mapping[str, Any]) -> str:
     """Return a hash of what determines a verdict: the procedure and the options."""
     held = [
-        procedure.config.get("fingerprint"),
+        procedure.config.fingerprint,
         procedure.expectations.to_json(),
         procedure.expectations.severity.to_json(procedure.model_steps),
         list(map(str, procedure.expectations.rules)),

@@ -101,10 +101,10 @@ def _open(found: Any, reading: Mapping[str, Any]) -> Opened:
             setting="proc_or_timelines",
             value=found,
         )
-    seed = str(found.config.get("seed", "unknown"))
+    seed = str(found.config.seed)
     labelled = set(found.annotations.annotated)
-    vectors = found.config.get("backbone", {}).get("name") == VECTORS
-    rate = as_rate(found.config["rate"], "rate") if vectors else None
+    vectors = found.config.backbone["name"] == VECTORS
+    rate = as_rate(found.config.rate, "rate") if vectors else None
     return Opened(found.timelines, found.steps, seed, labelled, rate)
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +18,26 @@ from stepcut.checking.rules import (
 from stepcut.checking.severity import KINDS, Severity
 from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import AnyPath
-from stepcut.procedure.corrections.document import Document
-from stepcut.procedure.corrections.log import Corrections, StaleEdit, apply_severity
-from stepcut.procedure.corrections.verbs import Edit, correct, describe, plain_edit
-from stepcut.procedure.events import (
+from stepcut.procedure.corrections import (
     EVENTS,
     STARTS,
+    Corrections,
     Log,
+    StaleEdit,
     append,
     corrections_of,
     edit_event,
     new_event,
     read_log,
 )
-from stepcut.procedure.folder import CURRENT, folder_here, is_old
+from stepcut.procedure.document import Document
+from stepcut.procedure.folder import CURRENT, current, damaged, folder_here, is_old
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.revision import current
-from stepcut.procedure.store import base_severity, open_revision, read_fields, writing
+from stepcut.procedure.store import base_severity, corrections_in, open_revision, writing
+from stepcut.procedure.verbs import Edit, correct, describe, plain_edit
+
+Made = tuple[Corrections, str, tuple[str, dict[str, Any]]]
+"""The corrections after a change, its description, and the verb and values of its event."""
 
 
 class Edits:
@@ -71,7 +75,8 @@ class Edits:
         if self._stamp is not None and not is_old(self.folder) and self._read_new():
             return
         opened = open_revision(self.folder)
-        self.outline = Procedure(**read_fields(opened, self.folder))
+        with damaged(self.folder):
+            self.outline = Procedure(opened.learned, corrections_in(opened), opened.name)
         self._log: Log = opened.log
 
     def _read_new(self) -> bool:
@@ -86,7 +91,8 @@ class Edits:
         if not same or log.damaged or not self._log.size or any(e.verb in STARTS for e in mine):
             return False
         before = self.corrections
-        self.outline.corrections = corrections_of(mine, before.learned, EVENTS, before)
+        made = corrections_of(mine, before.learned, EVENTS, before)
+        self.outline = replace(self.outline, corrections=made)
         self._log = log
         return True
 
@@ -118,31 +124,14 @@ class Edits:
         return describe(now.document, now.undone[-1]) if now.undone else None
 
     def do(self, edit: Edit, revision: str | None = None, author: str = "") -> str:
-        """Make one change, save it and discard undone changes.
+        """Make one change, save it and discard undone changes; return its description.
 
-        Parameters
-        ----------
-        edit
-            A mapping with the verb under "do".
-        revision
-            The revision that the change is based on; by default the current one.
-        author
-            Who makes the change; by default the user of this program.
-
-        Returns
-        -------
-        str
-            A description of the change.
-
-        Raises
-        ------
-        OptionError
-            The edit does not fit.
-        StaleEdit
-            Another program has changed the folder.
+        `revision` is the one that the change is based on, by default the current one. The `author`
+        is by default the user of this program. Raises `OptionError` if the edit does not fit, and
+        `StaleEdit` if another program has changed the folder.
         """
 
-        def change() -> tuple[Corrections, str, tuple[str, dict[str, Any]]]:
+        def change() -> Made:
             severity = isinstance(edit, Mapping) and edit.get("do") == "severity"
             whole = self._severity_edit(edit) if severity else edit
             before, after = self.document, correct(self.document, whole)
@@ -154,25 +143,19 @@ class Edits:
 
     def undo(self, revision: str | None = None, author: str = "") -> str:
         """Undo the last change, save, and return its description; arguments as for `do`."""
-
-        def change() -> tuple[Corrections, str, tuple[str, dict[str, Any]]]:
-            after = self.corrections.undo()
-            return after, str(self.next_undo), ("undo", {})
-
-        return self._change(change, revision, author)
+        return self._change(
+            lambda: (self.corrections.undo(), str(self.next_undo), ("undo", {})), revision, author
+        )
 
     def redo(self, revision: str | None = None, author: str = "") -> str:
         """Redo the last undone change, save, and return its description; arguments as for `do`."""
-
-        def change() -> tuple[Corrections, str, tuple[str, dict[str, Any]]]:
-            after = self.corrections.redo()
-            return after, str(self.next_redo), ("redo", {})
-
-        return self._change(change, revision, author)
+        return self._change(
+            lambda: (self.corrections.redo(), str(self.next_redo), ("redo", {})), revision, author
+        )
 
     def _change(
         self,
-        change: Callable[[], tuple[Corrections, str, tuple[str, dict[str, Any]]]],
+        change: Callable[[], Made],
         revision: str | None,
         author: str,
     ) -> str:
@@ -191,13 +174,13 @@ class Edits:
                 event = new_event(log, self.outline.revision, *made, author)
                 self._log = append(self.folder, log, [event])
                 self._stamp = self._stamps()
-                self.outline.corrections = after.on_disk(event.id)
+                self.outline = replace(self.outline, corrections=after.on_disk(event.id))
                 return words
 
     @property
     def severity(self) -> dict[int, str]:
         """The severity of learned steps by number: critical, optional or free in order."""
-        severity = apply_severity(self._base_severity(), self.corrections)
+        severity = self.corrections.severity(self._base_severity())
         return {step: kind for kind in KINDS for step in getattr(severity, kind)}
 
     @property
@@ -229,16 +212,15 @@ class Edits:
 
     def _base_severity(self) -> Severity:
         """The content of severity.json, without corrections."""
-        return base_severity(self.folder, self.outline)
+        return base_severity(self.folder, self.outline.learned.steps, self.corrections)
 
     def _severity_edit(self, edit: Edit) -> Edit:
         """Complete a severity edit with all model steps that were merged into its step."""
         step, kind = edit.get("step"), edit.get("severity")
         if kind is not None and kind not in KINDS:
             raise unknown("severity", kind, KINDS)
-        mine = [
-            n for n in range(len(self.outline.learned_steps)) if self.document.stands_for(n) == step
-        ]
+        learned = self.document.now[: len(self.outline.learned.steps)]
+        mine = [number for number, now in enumerate(learned) if now == step]
         if not mine:
             raise OptionError(
                 f"step={step!r} was added after learning; run teach before you set its severity.",

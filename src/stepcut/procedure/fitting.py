@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 import numpy as np
@@ -22,8 +22,8 @@ from stepcut.methods.hierarchy import build_hierarchy
 from stepcut.methods.inputs import Array, Labels, plain_numbers
 from stepcut.methods.method import LeftOut, Method
 from stepcut.methods.quality import Quality, measure, warn_of_nothing_shared
-from stepcut.procedure.content import digest_of, find_copies, rows_digest
-from stepcut.procedure.corrections.document import Part, join
+from stepcut.procedure.document import join
+from stepcut.procedure.learned import Config, Learned, digest_of, find_copies, rows_digest
 from stepcut.procedure.naming import Namer, carry_names, words_of_namer
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import BACKGROUND, Segment, Timeline, runs, unnamed
@@ -33,14 +33,14 @@ from stepcut.version import __version__
 def fit(
     features: Sequence[Features],
     method: Method,
-    config: dict[str, Any],
+    config: Config,
     names: Sequence[str] | None = None,
     annotations: Annotations | None = None,
     before: Mapping[str, Labels] | None = None,
     namer: Namer | None = None,
     progress: Hook = silent,
     checkpoint: Path | None = None,
-) -> dict[str, Any]:
+) -> Learned:
     """Fit a `method`, name the steps, segment the videos and learn the reference statistics.
 
     config      settings, seed and versions; `fit` adds the settings of the fitted method
@@ -48,8 +48,6 @@ def fit(
     annotations the annotations to learn from
     before      the earlier step numbers of every row, in the order of `names`
     checkpoint  a file for the state of long training
-
-    Returns the fields of a `Procedure`.
     """
     rows = [one.rows for one in features]
     digests = {one.name: digest_of(one) for one in features}
@@ -59,7 +57,6 @@ def fit(
         said = annotations.constraints(samples, features[0].rate, names or [])
         constraints = _accepted(method, said, [*samples.values()])
     method = method.fit(rows, constraints, progress, checkpoint)
-    config["settings"] = plain_numbers(method.settings())
     readings = [method.read(one) for one in rows]
     embedded = [one.embedding for one in readings]
     quality = Quality(warning=warn_of_nothing_shared(method.agreement_, method.steps_))
@@ -68,7 +65,6 @@ def fit(
         quality = measure(given, method.left_out_.labels, method.steps_)
     numbered = [str(number) for number in range(method.steps_)]
     tree = build_hierarchy(embedded, method.labels_, numbered)
-    config |= {"quality": quality.to_json(), "hierarchy": tree.to_json()}
     labels = {one.name: numbers for one, numbers in zip(features, method.labels_, strict=True)}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         probabilities = [one.probabilities for one in readings]
@@ -91,7 +87,7 @@ def fit(
             float(per_second),
             probabilities=[probabilities[place] for place in normal],
             left_out=left_out,
-            false_alarms=config["false_alarms"],
+            false_alarms=config.false_alarms,
             embeddings=[embedded[place] for place in normal],
             videos=[features[place].name for place in normal],
         )
@@ -106,31 +102,30 @@ def fit(
     videos = {one.name: None if one.path is None else whole_path(one.path) for one in features}
     if namer is not None:
         hints = words_of_namer(namer, videos, labels, method.steps_, float(per_second))
-    config["suggestions"] = {str(number): words for number, words in sorted(hints.items())}
     annotations = annotations or Annotations()
-    return {
-        "learned_steps": steps,
-        "learned_timelines": {
+    return Learned(
+        steps=steps,
+        timelines={
             one.name: timeline_of(
-                one,
-                numbers,
-                share,
-                steps,
-                annotation=annotations.videos.get(one.name),
+                one, numbers, share, steps, annotation=annotations.videos.get(one.name)
             )
             for one, numbers, share in zip(features, method.labels_, probabilities, strict=True)
         },
-        "samples": {one.name: len(one.rows) for one in features},
-        "videos": videos,
-        "rate": per_second,
-        "method": method,
-        "learned_expectations": expectations,
-        "learned_annotations": annotations,
-        "config": config,
-        "trusted": features[0].spec is None or features[0].spec.trusted,
-        "digests": digests,
-        "at_hand": list(features),
-    }
+        samples={one.name: len(one.rows) for one in features},
+        videos=videos,
+        rate=per_second,
+        config=msgspec.structs.replace(
+            config,
+            settings=plain_numbers(method.settings()),
+            quality=quality,
+            hierarchy=tree.to_json(),
+            suggestions={str(number): words for number, words in sorted(hints.items())},
+        ),
+        annotations=annotations,
+        digests=digests,
+        method=method,
+        expectations=expectations,
+    )
 
 
 def refuse_transcripts(method: str) -> NoReturn:
@@ -160,23 +155,25 @@ def timeline_of(
     labels: Labels,
     probabilities: Array,
     steps: Sequence[str],
-    shown: Labels | None = None,
+    names: Sequence[str | None] | None = None,
     annotation: Annotation | None = None,
 ) -> Timeline:
     """Return the timeline of a video from its `labels` (T,), -1 for background.
 
-    `probabilities` are (T, K); the confidence of a segment is the mean over its rows. `shown` maps
-    each label to its index in `steps`, with -1 as the last entry. Labels in the `annotation` are
-    kept; predicted segments fill the rest.
+    `probabilities` are (T, K); the confidence of a segment is the mean over its rows. `names` are
+    those of the labels, by default `steps`. Labels in the `annotation` are kept; predicted segments
+    fill the rest.
     """
-    numbers = labels if shown is None else shown[labels]
+    place: dict[str | None, int] = {name: number for number, name in enumerate(steps)}
+    shown = [place.get(name, BACKGROUND) for name in names or steps]
+    numbers = np.array([*shown, BACKGROUND])[labels]
     rate = float(features.rate)
     confidence = probabilities[np.arange(len(labels)), np.maximum(labels, 0)]
     if annotation is None or not annotation.annotated:
         return Timeline.from_labels(
             numbers, rate, steps, features.end, confidence=confidence, video=features.name
         )
-    parts = [Part(one.start, one.end, steps.index(one.step)) for one in annotation.labelled]
+    segments = annotation.labelled
     for begin, until in gaps(annotation.annotated, features.end):
         first = min(math.ceil(begin * rate - 0.5), len(labels) - 1)  # the row with this middle
         last = len(labels)
@@ -188,25 +185,23 @@ def timeline_of(
                 stop = until if first + b == last else min((first + b) / rate, features.end)
                 mean = float(confidence[first + a : first + b].mean())
                 if start < stop:  # rows may continue after the end of the video
-                    parts.append(Part(start, stop, step, mean))
+                    segments.append(Segment(start, stop, steps[step], mean))
     # A labelled segment that continues in the unlabelled part is one segment.
     edges = {time for one in annotation.annotated for time in one}
     edges -= {time for one in annotation.segments for time in (one.start, one.end)}
-    joined = join(sorted(parts, key=lambda part: part[:2]), edges)
-    segments = [Segment(part.start, part.end, steps[part.step], part.confidence) for part in joined]
-    return Timeline(segments, features.end, steps, features.name)
+    return Timeline(join(sorted(segments), edges), features.end, steps, features.name)
 
 
 def fingerprint(
     features: Sequence[Features],
-    config: Mapping[str, Any],
+    config: Config,
     names: Sequence[str] | None,
     annotations: Annotations | None = None,
 ) -> str:
     """Return a hash of the features, settings, names, annotations and version."""
     digest = hashlib.blake2b(digest_size=16)
     relevant = {
-        key: config[key]
+        key: getattr(config, key)
         for key in ("method", "settings", "seed", "rate", "backbone", "false_alarms")
     }
     digest.update(json.dumps([relevant, names, __version__], sort_keys=True, default=str).encode())

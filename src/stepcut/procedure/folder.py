@@ -1,19 +1,39 @@
-"""The folder of a procedure: what it is, whether it can be written, and what damage means."""
+"""The folder of a procedure: what it is, what damage means, and its revisions and pointer."""
 
 import contextlib
 import hashlib
+import json
+import os
+import re
 import shlex
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
 
 from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError
-from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.files.atomic import check_place, clear_parts, output_errors, read_json
-from stepcut.procedure.events import EVENTS
+from stepcut.files.addresses import Address, AnyPath, as_path, put
+from stepcut.files.atomic import (
+    check_place,
+    clear_parts,
+    output_errors,
+    read_bytes,
+    read_json,
+    sync_folder,
+    write_bytes,
+    write_json,
+)
+from stepcut.procedure.corrections import EVENTS, Log
+from stepcut.procedure.learned import Config, Learned
+from stepcut.version import __version__
 
+FORMAT = 3
+"""The format version; versions of stepcut refuse a higher one."""
+NAME = re.compile(r"[0-9a-f]{8,64}")
 CURRENT, REVISIONS = "CURRENT", "revisions"
 OURS = frozenset(
     (
@@ -148,3 +168,112 @@ def damaged(folder: AnyPath) -> Iterator[None]:
 def way_out(folder: AnyPath) -> str:
     """Return the sentence that names the command for a damaged procedure."""
     return f" Show what can be restored: stepcut history {shlex.quote(str(folder))}"
+
+
+# ------------------------------------------------------------------ revisions
+
+
+class Opened(NamedTuple):
+    """A learned state on disk, and the events in its folder."""
+
+    name: str
+    place: Path | Address
+    record: dict[str, Any]
+    """config.json, which also has digests of the other files."""
+    learned: Learned
+    log: Log
+
+
+def current(folder: Path | Address) -> str:
+    """Return the name of the current revision."""
+    text = read_bytes(folder / CURRENT).decode().strip()
+    if not NAME.fullmatch(text):
+        raise ValueError(f"{CURRENT} does not name a revision")
+    return text
+
+
+def read_sealed(place: Path | Address) -> dict[str, Any]:
+    """Read the config.json of the revision at `place`, and refuse a changed or a newer one."""
+    config: dict[str, Any] = read_json(place / "config.json")
+    check_version(place, config)
+    if config.get("digest") != seal(config):
+        raise ValueError("config.json differs from the saved one")
+    msgspec.convert(config["files"], dict[str, str])
+    return config
+
+
+def check_version(place: Path | Address, config: Mapping[str, Any]) -> None:
+    """Refuse settings that another version of stepcut wrote and this one cannot read."""
+    if not isinstance(config["format"], int) or config["format"] > FORMAT:
+        raise ProcedureError(
+            f"{place}: stepcut {config['stepcut']} wrote this procedure (format "
+            f"{config['format']}); stepcut {__version__} reads formats up to {FORMAT}. "
+            "Update with: pip install --upgrade stepcut",
+            path=place,
+        )
+    if str(config["stepcut"]).startswith(("0.1.", "0.2.")):
+        raise ProcedureError(
+            f"{place}: stepcut {config['stepcut']} wrote this procedure, and this version cannot "
+            "read it. Save it with stepcut 0.3, or learn it again with: stepcut learn",
+            path=place,
+        )
+
+
+def seal(config: Mapping[str, Any]) -> str:
+    """Return the digest of the settings in config.json."""
+    rest = {key: value for key, value in config.items() if key != "digest"}
+    return digest(json.dumps(rest, sort_keys=True).encode())
+
+
+def read_checked(place: Path | Address, config: Mapping[str, Any], name: str) -> bytes:
+    """Read a file of the revision at `place`, and refuse a changed one."""
+    data = read_bytes(place / name)
+    if config["files"].get(name) not in (None, digest(data)):
+        raise ValueError(f"{name} differs from the saved one")
+    return data
+
+
+def put_revision(fresh: Path, place: Path | Address, settings: Config) -> None:
+    """Add the settings and digests to the revision in `fresh`, and rename or upload it to `place`.
+
+    An equal revision stays, and a damaged one is moved aside.
+    """
+    about: dict[str, Any] = {"format": FORMAT, "stepcut": __version__}
+    about["files"] = {file.name: digest(read_bytes(file)) for file in sorted(fresh.iterdir())}
+    config = about | json.loads(json.dumps(msgspec.to_builtins(settings)))
+    write_json(fresh / "config.json", {**config, "digest": seal(config)})
+    if is_whole(place):
+        return
+    if isinstance(place, Address):
+        for file in sorted(fresh.iterdir(), key=lambda file: (file.name == "config.json", file)):
+            put(file, place / file.name)
+        return
+    if place.exists():
+        set_aside(place)
+    os.rename(fresh, place)
+    sync_folder(place.parent)
+
+
+def is_whole(place: Path | Address) -> bool:
+    """Whether all files of the revision at `place` are as they were written."""
+    try:
+        config = read_sealed(place)
+        for name in config["files"]:
+            read_checked(place, config, name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ProcedureError):
+        return False
+    return True
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file or folder to NAME.damaged-1, -2, ...; return its new place."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    os.rename(path, aside)
+    return aside
+
+
+def point(folder: Path | Address, name: str) -> None:
+    """Make `name` the current revision."""
+    write_bytes(folder / CURRENT, f"{name}\n".encode(), follow=False)

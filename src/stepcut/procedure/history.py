@@ -9,16 +9,14 @@ from typing import Any
 from stepcut.errors import OptionError, ProcedureError, StepcutError
 from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import hold, output_errors, read_bytes, write_bytes
-from stepcut.procedure.corrections.log import Corrections
-from stepcut.procedure.corrections.verbs import VERBS, describe
-from stepcut.procedure.events import (
+from stepcut.procedure.corrections import (
     BASES,
     EVENTS,
     STARTS,
+    Corrections,
     Event,
     Log,
     append,
-    corrections_of,
     line_of,
     new_event,
     read_log,
@@ -26,22 +24,23 @@ from stepcut.procedure.events import (
 )
 from stepcut.procedure.folder import (
     CURRENT,
+    NAME,
     REVISIONS,
     check_procedure,
+    current,
+    damaged,
     folder_here,
     is_old,
-)
-from stepcut.procedure.old import EDITS, convert, copy_before_teaching, open_old
-from stepcut.procedure.revision import (
-    NAME,
-    current,
     is_whole,
     point,
     read_checked,
     read_sealed,
     set_aside,
 )
-from stepcut.procedure.store import open_at, open_revision, read_fields, writing
+from stepcut.procedure.learned import document_of
+from stepcut.procedure.old import EDITS, convert, copy_before_teaching, open_old
+from stepcut.procedure.store import corrections_in, open_at, open_revision, writing
+from stepcut.procedure.verbs import VERBS, describe
 from stepcut.tables import Table
 
 
@@ -68,7 +67,7 @@ def history(path: AnyPath) -> list[Entry]:
         before: Corrections | None = None
         with suppress(ProcedureError, OSError, ValueError):
             opened = here if name == here.name else open_revision(folder, name)
-            before = Corrections(read_fields(opened, folder)["corrections"].learned)
+            before = Corrections(document_of(opened.learned))
         if before is None:  # the revision is damaged
             words |= {event.id: event.verb for event in log.of(name)}
             continue
@@ -123,7 +122,8 @@ def go_back(path: AnyPath, to: int) -> None:
                 setting="to",
                 value=to,
             )
-        read_fields(open_revision(folder, event.revision), folder)
+        with damaged(folder):
+            corrections_in(open_revision(folder, event.revision))
         if not is_whole(folder / REVISIONS / event.revision):
             raise ProcedureError(
                 f"{folder}: the learned state of event {to} is damaged.", path=folder
@@ -203,11 +203,11 @@ def diagnose(path: AnyPath) -> Damage | None:
 
 def _diagnose_old(folder: Path) -> Damage | None:
     try:
-        Corrections(read_fields(open_old(folder), folder)["corrections"].learned)
+        corrections_in(open_old(folder))
     except (StepcutError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = (" ".join(str(error).split()),)
         with suppress(StepcutError, OSError, ValueError, KeyError, TypeError, AttributeError):
-            read_fields(open_old(folder, edits=False), folder)
+            corrections_in(open_old(folder, edits=False))
             return Damage(what, (f"the corrections in {EDITS}",), "")
         return Damage(what, (), None)
     return None
@@ -274,9 +274,8 @@ def _problem(folder: Path, name: str, log: Log, unfit: list[Event]) -> str | Non
         config = read_sealed(place)
         for file in config["files"]:
             read_checked(place, config, file)
-        opened = open_at(place, Log())
-        learned = read_fields(opened, folder)["corrections"].learned
-        corrections_of(log.of(name), learned, EVENTS, dropped=unfit)
+        opened = open_at(place, log)
+        corrections_in(opened, unfit)
     except (StepcutError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return " ".join(str(error).split())
     return None

@@ -4,9 +4,11 @@ import copy
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from stepcut.errors import OptionError, OutputError, as_items
 from stepcut.features.backbones import choose_device, load_backbone
@@ -36,6 +38,7 @@ from stepcut.procedure.labels import (
     read_labels,
     read_orders,
 )
+from stepcut.procedure.learned import Config
 from stepcut.procedure.lengths import check_features
 from stepcut.procedure.loading import load
 from stepcut.procedure.naming import Namer, Recipe, read_recipe
@@ -229,31 +232,22 @@ def learn(
     if hasattr(made, "device"):
         vars(made)["device"] = run.device
     config = make_config(made, seed, features, failures)
-    config |= {"false_alarms": run.false_alarms, "source": inputs.places}
-    config["fingerprint"] = fingerprint(features, config, names, annotations)
-    if output is not None and already_there(output, config["fingerprint"]):
+    config = msgspec.structs.replace(config, false_alarms=run.false_alarms, source=inputs.places)
+    config = msgspec.structs.replace(
+        config, fingerprint=fingerprint(features, config, names, annotations)
+    )
+    if output is not None and already_there(output, config.fingerprint):
         # The caller passed any custom method or backbone, so it is trusted.
-        saved = load(output, type(made), features[0].spec is None or features[0].spec.trusted)
-        saved.at_hand = list(features)
-        return saved
+        trusted = features[0].spec is None or features[0].spec.trusted
+        return replace(load(output, type(made), trusted), at_hand=list(features))
 
     # Checkpoints are written often, so they are always on this machine.
     cache = None if run.cache is None else as_path(run.cache)
     folder = cache if isinstance(cache, Path) else cache_dir()
-    checkpoint = folder / "training" / f"{config['fingerprint']}.safetensors"
-    procedure = Procedure(
-        **fit(
-            features,
-            made,
-            config,
-            names,
-            annotations,
-            None,
-            run.namer,
-            progress,
-            checkpoint,
-        )
-    )
+    checkpoint = folder / "training" / f"{config.fingerprint}.safetensors"
+    learned = fit(features, made, config, names, annotations, None, run.namer, progress, checkpoint)
+    trusted = features[0].spec is None or features[0].spec.trusted
+    procedure = Procedure(learned, at_hand=list(features), trusted=trusted)
     if output is not None:
         procedure.save(output)
     checkpoint.unlink(missing_ok=True)
@@ -269,7 +263,7 @@ def already_there(output: AnyPath, wanted: str) -> bool:
     if not folder.exists():
         return False
     config = read_config(folder)
-    if config.get("fingerprint") == wanted:
+    if config.fingerprint == wanted:
         return True
     if work := has_work(folder):
         raise OutputError(
@@ -377,16 +371,16 @@ def check_amount(
 
 def make_config(
     method: Method, seed: int, features: Sequence[Features], failures: Sequence[Failure]
-) -> dict[str, Any]:
+) -> Config:
     """Return the settings and versions that config.json stores."""
     first = features[0]
-    return {
-        "method": name_of("method", method, METHODS),
-        "settings": plain_numbers(method.settings()),
-        "seed": plain_numbers(seed),
-        "rate": str(first.rate),
-        "backbone": first.spec.to_json() if first.spec else {"name": VECTORS},
-        "shape": list(first.rows.shape[1:]),
-        "skipped": {failure.name: str(failure.error) for failure in failures},
-        "versions": versions(),
-    }
+    return Config(
+        method=name_of("method", method, METHODS),
+        rate=str(first.rate),
+        settings=plain_numbers(method.settings()),
+        seed=plain_numbers(seed),
+        backbone=first.spec.to_json() if first.spec else {"name": VECTORS},
+        shape=list(first.rows.shape[1:]),
+        skipped={failure.name: str(failure.error) for failure in failures},
+        versions=versions(),
+    )

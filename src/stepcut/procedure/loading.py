@@ -1,18 +1,30 @@
-"""Load a saved procedure, with or without its model."""
+"""Load a saved procedure, with or without its model; teach it in its folder."""
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from stepcut.checking.check import check_labels
 from stepcut.checking.rules import FILE, parse_rules, read_sentences
 from stepcut.errors import NotLearned, OptionError, ProcedureError
+from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
+from stepcut.matching import best_pairs
 from stepcut.methods.method import Method
-from stepcut.procedure.folder import damaged
+from stepcut.procedure.folder import check_output, damaged
+from stepcut.procedure.labels import LabelSource
+from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.store import base_severity, open_revision, read, read_fields
+from stepcut.procedure.store import (
+    base_severity,
+    corrections_in,
+    former_names,
+    open_revision,
+    read_model,
+)
+from stepcut.progress import Hook, silent
 
 
 def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False) -> Procedure:
@@ -43,21 +55,26 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     >>> sc.load("sandwich.proc").steps
     ['cut bread', 'spread butter', 'add jam']
     """
-    procedure = Procedure(**read(path, method, trust))
     folder = as_path(path)
-    file, names = folder / FILE, procedure.former_names
+    opened = open_revision(folder)
+    with damaged(folder):
+        made = corrections_in(opened)
+    learned = read_model(opened, folder, method, trust)
+    file = folder / FILE
+    names = made.document.model_steps(learned.steps), former_names(learned.steps, made)
     try:
-        severity = base_severity(folder, procedure)
+        severity = base_severity(folder, learned.steps, made)
     except OptionError as error:
         raise ProcedureError(str(error)) from error
     try:
-        rules = parse_rules(read_sentences(file), procedure.model_steps, names)
+        rules = parse_rules(read_sentences(file), *names)
     except OptionError as error:
         why = str(error) if error.path else f"{file}: {error}"
         raise ProcedureError(why, path=file) from error
-    procedure.learned_expectations = replace(
-        procedure.learned_expectations, severity=severity, rules=rules
-    )
+    assert learned.expectations is not None
+    expectations = replace(learned.expectations, severity=severity, rules=rules)
+    learned = replace(learned, expectations=expectations)
+    procedure = Procedure(learned, made, opened.name, trusted=trust)
     # The model of an old version can be looked at, corrected and learned again, not used.
     with damaged(path), suppress(NotLearned):
         _try(procedure)
@@ -72,13 +89,49 @@ def read_outline(path: AnyPath) -> Procedure:
     path
         The folder, or an address (s3://, gs://).
     """
-    return Procedure(**read_fields(open_revision(path), as_path(path)))
+    opened = open_revision(path)
+    with damaged(path):
+        return Procedure(opened.learned, corrections_in(opened), opened.name)
+
+
+def teach_folder(
+    path: AnyPath,
+    labels: LabelSource | None = None,
+    output: AnyPath | None = None,
+    steps: int | None = None,
+    source: Source | None = None,
+    trust: bool = False,
+    progress: Hook = silent,
+    **more: Any,
+) -> tuple[Procedure, Procedure]:
+    """Apply `Procedure.teach` to the procedure in a folder, and save the result.
+
+    The default `output` is `path`, and `take_back` can then restore the old procedure. `trust` is
+    that of `stepcut.load`, the others are those of `Procedure.teach`. Returns the procedure before
+    and after teaching.
+    """
+    target = path if output is None else output
+    before = load(path, trust=trust)
+    check_output(target)
+    after = before.teach(labels, steps, source, progress, **more)
+    after.save(target)
+    return before, after
+
+
+def changes(before: Procedure, after: Procedure) -> dict[str, float]:
+    """Return the share of each video that changed its step; steps are matched by shared time."""
+    was, now, rows = before.labels, after.labels, len(before.steps)
+    shared = shared_rows(was, now, rows, len(after.steps))
+    match = np.full(rows + 1, -1)
+    for one, other in best_pairs(shared[:-1, :-1], least=-1):
+        match[one] = other
+    return {name: float(np.mean(match[was[name]] != now[name])) for name in now}
 
 
 def _try(procedure: Procedure) -> None:
     """Run every operation on two empty rows, to detect inconsistent files on loading."""
-    count, method = len(procedure.learned_steps), procedure.method
-    rows = np.zeros((2, *map(int, procedure.config["shape"])), dtype=np.float32)
+    count, method = len(procedure.learned.steps), procedure.method
+    rows = np.zeros((2, *map(int, procedure.config.shape)), dtype=np.float32)
     read = method.read(rows)
     if read.probabilities.shape != (2, count) or not np.isfinite(read.probabilities).all():
         raise ValueError(f"probabilities {read.probabilities.shape} for {count} steps")

@@ -120,6 +120,5 @@ def learn_task(
         str(kept),
     ]
     return row, [
-        f"{folder.name}: skipped {name}: {reason}"
-        for name, reason in made.config["skipped"].items()
+        f"{folder.name}: skipped {name}: {reason}" for name, reason in made.config.skipped.items()
     ]

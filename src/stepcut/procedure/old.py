@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stepcut.annotations import Annotations
 from stepcut.checking.presence import Presence
 from stepcut.checking.score import MEASURES
 from stepcut.checking.severity import FILE, read_severity
@@ -19,23 +18,33 @@ from stepcut.errors import OptionError, ProcedureError
 from stepcut.files.addresses import Address
 from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json
 from stepcut.files.cache import cache_dir, wall_clock
+from stepcut.methods.quality import Quality
 from stepcut.order.graph import ProcedureGraph
-from stepcut.procedure.content import Digest
-from stepcut.procedure.corrections.document import document_of
-from stepcut.procedure.events import EVENTS, Event, Log, corrections_of, edit_events, line_of
-from stepcut.procedure.folder import CONVERTED, REVISIONS, digest, is_old, new_folder
-from stepcut.procedure.revision import (
-    LABELS,
+from stepcut.procedure.corrections import EVENTS, Event, Log, corrections_of, edit_event, line_of
+from stepcut.procedure.folder import (
+    CONVERTED,
     NAME,
+    REVISIONS,
     Opened,
-    Saved,
-    SavedVideo,
     check_version,
+    digest,
+    is_old,
+    new_folder,
     point,
     put_revision,
     set_aside,
 )
-from stepcut.timeline import Segment, Timeline
+from stepcut.procedure.learned import (
+    LABELS,
+    Config,
+    Digest,
+    Saved,
+    SavedVideo,
+    document_of,
+    read_learned,
+    saved_of,
+)
+from stepcut.timeline import Segment
 
 EDITS = "edits.json"
 SETTINGS = "config.json"
@@ -44,8 +53,6 @@ FILES = (
     "model.safetensors", "loss.csv", "README.md", EDITS, SETTINGS,
 )  # fmt: skip
 """The files that versions before 0.4 wrote, in the order in which they are removed."""
-UNUSED = ("model", "card", "mistakes", "absorbed", "format", "stepcut")
-"""Keys of the old config.json that the new one does not have."""
 
 
 class OldSegment(msgspec.Struct):
@@ -65,8 +72,6 @@ class OldVideo(msgspec.Struct):
     samples: Annotated[int, msgspec.Meta(ge=1)]
     segments: list[OldSegment]
     digest: Digest = Digest()
-    known: list[tuple[float, float]] | None = None
-    """Labelled intervals, of version 0.2.0."""
 
 
 def open_old(folder: Path | Address, edits: bool = True) -> Opened:
@@ -79,7 +84,8 @@ def open_old(folder: Path | Address, edits: bool = True) -> Opened:
         name: [Segment(s.start, s.end, steps[s.step], s.confidence) for s in one.segments]
         for name, one in found.items()
     }
-    annotations = _read_annotations(folder, found, segments, config)
+    record = folder / "annotations.json"
+    annotations: dict[str, Any] = read_json(record) if record.exists() else {}
     if config["method"] != LABELS:  # versions before 0.4 made segments of some clicks
         segments = {name: [s for s in mine if s.end > s.start] for name, mine in segments.items()}
     videos = {
@@ -94,40 +100,10 @@ def open_old(folder: Path | Address, edits: bool = True) -> Opened:
     name = str(config.get("fingerprint", ""))
     if not NAME.fullmatch(name):
         name = digest(f"{name} {msgspec.json.encode(saved.steps)!r}".encode())
-    settings = {key: value for key, value in config.items() if key not in UNUSED}
+    settings = {**config, "quality": Quality.from_json(config.get("quality", {})).to_json()}
     events = _events(folder, name, config, edits)
-    return Opened(name, folder, {**settings, "files": {}}, saved, Log(tuple(events)))
-
-
-def _read_annotations(
-    folder: Path | Address,
-    found: Mapping[str, OldVideo],
-    segments: Mapping[str, list[Segment]],
-    config: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Read the annotations that the procedure in `folder` was learned from."""
-    path = folder / "annotations.json"
-    if path.exists():
-        record: dict[str, Any] = read_json(path)
-        return record
-    # Version 0.2.0 stored labelled intervals in timelines.json and mistakes in config.json.
-    marked = msgspec.convert(config.get("mistakes", []), list[str])
-    videos = {
-        name: {
-            "end": Timeline(segments[name], one.duration).end,
-            "segments": [
-                {"start": s.start, "end": s.end, "step": s.step}
-                for s in segments[name]
-                if any(s.start < end and s.end > start for start, end in one.known or ())
-            ],
-            "annotated": one.known or (),
-            "mistake": name in marked,
-        }
-        for name, one in found.items()
-        if one.known is not None or name in marked
-    }
-    made: dict[str, Any] = Annotations.from_json({"videos": videos}).to_json()
-    return made
+    learned = read_learned(msgspec.convert(settings, Config), saved)
+    return Opened(name, folder, {"files": {}}, learned, Log(tuple(events)))
 
 
 def _events(
@@ -146,7 +122,7 @@ def _events(
                     path=path,
                 )
             undone = list(map(dict, record["undone"]))
-            made += edit_events([*map(dict, record["done"]), *reversed(undone)])
+            made += map(edit_event, [*map(dict, record["done"]), *reversed(undone)])
             made += [("undo", {})] * len(undone)
             of = str(record["of"])
         except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
@@ -228,7 +204,7 @@ def convert(folder: Path, edits: bool = True) -> None:
     anew. The caller holds the lock.
     """
     opened = open_old(folder, edits)
-    learned = _document(opened)
+    learned = document_of(opened.learned)
     # An edit that does not fit stops here, before anything changes.
     corrections = corrections_of(opened.log.events, learned, EDITS)
     _keep_original(folder)
@@ -244,8 +220,8 @@ def convert(folder: Path, edits: bool = True) -> None:
         ]
     if (folder / FILE).exists():  # version 0.3 replaced the names of steps by numbers
         try:
-            names = corrections.document.model_steps(opened.saved.steps)
-            known = {name: n for n, name in enumerate(opened.saved.steps)}
+            names = corrections.document.model_steps(opened.learned.steps)
+            known = {name: n for n, name in enumerate(opened.learned.steps)}
             text = read_severity(folder / FILE, names, known).to_json(names)
             write_json(folder / FILE, text, follow=False)
         except OptionError:
@@ -255,25 +231,14 @@ def convert(folder: Path, edits: bool = True) -> None:
     point(folder, opened.name)
 
 
-def _document(opened: Opened) -> Any:
-    timelines = {
-        name: Timeline(one.segments, one.duration, opened.saved.steps, name)
-        for name, one in opened.saved.videos.items()
-    }
-    return document_of(
-        opened.saved.steps, timelines, Annotations.from_json(opened.saved.annotations)
-    )
-
-
 def _convert_revision(source: Path, opened: Opened, folder: Path) -> None:
     place = folder / REVISIONS / opened.name
     with new_folder(place) as fresh:
-        write_json(fresh / "procedure.json", msgspec.to_builtins(opened.saved))
+        write_json(fresh / "procedure.json", msgspec.to_builtins(saved_of(opened.learned)))
         for name in ("model.safetensors", "check.json", "loss.csv", "README.md"):
             if (source / name).is_file():
                 write_bytes(fresh / name, read_bytes(source / name))
-        config = {key: value for key, value in opened.config.items() if key != "files"}
-        put_revision(fresh, place, config)
+        put_revision(fresh, place, opened.learned.config)
 
 
 def copy_before_teaching(folder: Path) -> Path | None:
@@ -284,7 +249,7 @@ def copy_before_teaching(folder: Path) -> Path | None:
     with suppress(ProcedureError, OSError, ValueError, KeyError, TypeError):
         if is_old(copy):
             opened = open_old(copy)
-            corrections_of(opened.log.events, _document(opened), EDITS)
+            corrections_of(opened.log.events, document_of(opened.learned), EDITS)
             return copy
     return None
 

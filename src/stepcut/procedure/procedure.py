@@ -1,50 +1,87 @@
 """Procedure: learn again, segment, check and guide with the model of one task."""
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from importlib import resources
+from string import Template
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from stepcut.annotations import Origin
+from stepcut.annotations import Annotations, Origin, middles
 from stepcut.checking.check import check_labels
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.inputs import check_inputs, unchecked_inputs, without_blind
 from stepcut.checking.report import Report, without_accepted
 from stepcut.checking.rules import parse_rules
 from stepcut.colours import colour
-from stepcut.errors import OptionError, VideoError
+from stepcut.errors import OptionError, ProcedureError, VideoError, check_kind
 from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.features import Features
 from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, is_address, whole_path
 from stepcut.guidance.guide import Guide
-from stepcut.methods.inputs import Array
+from stepcut.methods.hierarchy import Hierarchy
+from stepcut.methods.inputs import Array, Labels
+from stepcut.methods.method import Method
+from stepcut.methods.quality import Quality
 from stepcut.methods.suggest import suggest
-from stepcut.procedure.content import Digest, check_unchanged, find_learned, has_content
+from stepcut.order import (
+    Orders,
+    ProcedureGraph,
+    graph_of_labels,
+    orders_of_labels,
+    rank_orders,
+    video_order,
+)
+from stepcut.order.orders import number_of
+from stepcut.order.plan import make_plan
+from stepcut.plugins import drawing
+from stepcut.procedure.corrections import Corrections
+from stepcut.procedure.document import Document
 from stepcut.procedure.fitting import fingerprint, fit, timeline_of
 from stepcut.procedure.labels import (
     LabelSource,
     Transcripts,
     Videos,
+    find_labelled,
     next_annotations,
     origin_of,
     read_labels,
     read_orders,
 )
+from stepcut.procedure.learned import (
+    Config,
+    Digest,
+    Learned,
+    changed_videos,
+    check_unchanged,
+    document_of,
+    find_learned,
+    has_content,
+)
 from stepcut.procedure.naming import Recipe, read_recipe
-from stepcut.procedure.state import ProcedureState
-from stepcut.procedure.store import save
+from stepcut.procedure.store import Change, former_names, save
+from stepcut.procedure.verbs import Edit, correct
 from stepcut.progress import Hook, default_hook, silent, warn_once
 from stepcut.settings import build, check_number
-from stepcut.timeline import Timeline
+from stepcut.timeline import Timeline, is_unnamed
+from stepcut.version import __version__
 
 Video = str | os.PathLike[str] | Array | Features
+UNEDITED: Any = None
+"""Stands for no corrections of the learned steps and timelines."""
+NO_MODEL = "this procedure has timelines but no model; learn one with: stepcut learn"
 
 
-@dataclass(eq=False, kw_only=True, repr=False)
-class Procedure(ProcedureState):
+@dataclass(frozen=True, eq=False, repr=False)
+class Procedure:
     """The steps of a task, their timeline in every video, and the model that segments new videos.
 
     `stepcut.learn` creates a procedure, `save` writes it to a folder and `stepcut.load` reads it.
@@ -63,6 +100,326 @@ class Procedure(ProcedureState):
     >>> proc.teach({"0": np.repeat([0, 1, 2], 20)}).annotations.labels.keys()
     dict_keys(['0'])
     """
+
+    learned: Learned
+    """The steps, timelines and model before corrections."""
+    corrections: Corrections = UNEDITED
+    """Corrections made since learning, with the documents that they make; by default none."""
+    revision: str = ""
+    """The name of the revision on disk that this was read from or saved to."""
+    taught_from: tuple[str, Corrections] | None = None
+    """The revision and the corrections that `teach` used."""
+    at_hand: list[Features] | None = None
+    """The training features, if they are in memory."""
+    trusted: bool = True
+    """Whether code and addresses named in the config may be used, such as a custom backbone."""
+
+    def __post_init__(self) -> None:
+        if self.corrections is UNEDITED:
+            object.__setattr__(self, "corrections", Corrections(document_of(self.learned)))
+
+    # ------------------------------------------------------------------ learned and corrected state
+
+    @property
+    def samples(self) -> dict[str, int]:
+        """The number of feature rows of each training video."""
+        return self.learned.samples
+
+    @property
+    def videos(self) -> dict[str, str | None]:
+        """The path of each video; None if the procedure was learned from features only."""
+        return self.learned.videos
+
+    @property
+    def rate(self) -> Fraction:
+        """Rows of features per second."""
+        return self.learned.rate
+
+    @property
+    def config(self) -> Config:
+        """Every setting, seed and version that produced this procedure."""
+        return self.learned.config
+
+    @property
+    def method(self) -> Method:
+        """The fitted method, from features to steps."""
+        if self.learned.method is None:
+            raise ProcedureError(NO_MODEL)
+        return self.learned.method
+
+    @property
+    def document(self) -> Document:
+        """The learned steps and timelines with corrections applied, as the viewer shows them."""
+        return self.corrections.document
+
+    @cached_property
+    def annotations(self) -> Annotations:
+        """All current annotations: labels, clicks, transcripts, names and mistakes."""
+        current = self.document.annotations(self.model_steps)
+        if self.learned.expectations is None:
+            return current
+        severities = self.expectations.severity.by_name(self.model_steps)
+        return msgspec.structs.replace(current, severities=severities)
+
+    @property
+    def steps(self) -> list[str]:
+        """The current step names; the index in this list is the step number in `labels`."""
+        return [step.name for step in self.document.steps]
+
+    @cached_property
+    def colours(self) -> dict[str, str]:
+        """The colour of each step by name, #rrggbb; the viewer, the report and plots use it."""
+        return {step.name: step.colour for step in self.document.steps}
+
+    @property
+    def timelines(self) -> dict[str, Timeline]:
+        """The timeline of every training video, in seconds, with corrections applied."""
+        return self.document.timelines if self.corrections.done else self.learned.timelines
+
+    @cached_property
+    def labels(self) -> dict[str, Labels]:
+        """The step number of each feature row of each video, (T,); -1 is background.
+
+        A row takes the label at the middle of its interval.
+        """
+        return {name: self._rows(timeline) for name, timeline in self.timelines.items()}
+
+    def _rows(self, timeline: Timeline) -> Labels:
+        return timeline.labels(middles(self.samples[timeline.video], self.rate, timeline.end))
+
+    @property
+    def model_steps(self) -> list[str]:
+        """The names of the model's steps; a step that still exists has its current name."""
+        return self.document.model_steps(self.learned.steps)
+
+    @property
+    def former_names(self) -> dict[str, int]:
+        """The number of the model's step that had each name most recently."""
+        return former_names(self.learned.steps, self.corrections)
+
+    @property
+    def untaught(self) -> str:
+        """A warning about corrected steps that `check` and `guide` ignore until `teach`, or ""."""
+        return self.document.untaught(self.learned.steps)
+
+    @property
+    def quality(self) -> Quality:
+        """How much of the time is right, measured on labelled videos; `str` is a sentence."""
+        return self.config.quality
+
+    def hierarchy(self) -> Hierarchy:
+        """Return the tree of steps over all videos: which steps merge for a smaller count.
+
+        Returns
+        -------
+        Hierarchy
+            One tree for all videos, with the current step names.
+
+        Examples
+        --------
+        >>> proc.hierarchy().groups(2)
+        [(0, 1), (2,)]
+        """
+        kept = self.config.hierarchy
+        if kept is None:
+            raise ProcedureError(
+                "the version that learned this procedure did not store a hierarchy; learn it again."
+            )
+        return Hierarchy.from_json(kept, self.model_steps)
+
+    def changed_videos(self, videos: Mapping[str, str | None] | None = None) -> list[str]:
+        """Return the videos whose file has changed since learning.
+
+        The stored labels of such a video belong to another recording.
+
+        Parameters
+        ----------
+        videos
+            Current paths by name; by default `self.videos`.
+
+        Returns
+        -------
+        list of str
+            Names of the videos. A video that cannot be read is not listed.
+
+        Examples
+        --------
+        >>> proc.changed_videos()
+        []
+        """
+        return changed_videos(self.learned.digests, self.videos if videos is None else videos)
+
+    @property
+    def suggestions(self) -> dict[int, list[str]]:
+        """Suggested names for unnamed steps, by step number; they apply only after `rename`."""
+        offered = self.config.suggestions
+        return {
+            place: list(offered[str(step.number)])
+            for place, step in enumerate(self.document.steps)
+            if str(step.number) in offered and is_unnamed(step.name)
+        }
+
+    @cached_property
+    def expectations(self) -> Expectations:
+        """The reference statistics of `check`, from the videos without a marked mistake."""
+        learned, said = self.learned.expectations, self.document.said
+        if learned is None:
+            raise ProcedureError(NO_MODEL)
+        severity, names = self.corrections.severity(learned.severity), self.model_steps
+        rules = tuple(rule.renamed(names, self.former_names) or rule for rule in learned.rules)
+        normal = replace(learned, severity=severity, rules=rules)
+        return normal.with_marks(said.mistakes, said.normal)
+
+    @cached_property
+    def orders(self) -> Orders:
+        """The distinct orders of the steps, most frequent first.
+
+        Steps are ordered by their mean time, repeated steps by their first start. The paper's
+        method always uses the mean time.
+        """
+        if self.method.orders_by_mean:
+            return rank_orders(
+                {name: video_order(labels) for name, labels in self.labels.items()},
+                names=self.steps,
+            )
+        return orders_of_labels(self.labels, float(self.rate), self.steps)
+
+    @cached_property
+    def graph(self) -> ProcedureGraph:
+        """The graph of steps: prerequisites, optional steps, repetitions and successors."""
+        learned = self.learned
+        same = self.document.now == tuple(range(len(learned.steps))) and all(
+            np.array_equal(self.labels[name], self._rows(timeline))
+            for name, timeline in learned.timelines.items()
+        )
+        graph = (
+            self.expectations.graph.renamed(self.steps)
+            if same
+            else graph_of_labels(self.labels, float(self.rate), self.steps)
+        )
+        return replace(graph, colours=tuple(self.colours.values()))
+
+    def card(self) -> str:
+        """Return the model card that `save` writes as README.md.
+
+        Returns
+        -------
+        str
+            Markdown: steps, videos, method, settings and versions.
+
+        Examples
+        --------
+        >>> print(proc.card().splitlines()[2])
+        3 steps, learned from 6 videos, without labels.
+        """
+        config, labelled = self.config, len(self.learned.annotations.annotated)
+        template = (resources.files("stepcut.procedure") / "card.md").read_text(encoding="utf-8")
+        return Template(template).substitute(
+            version=__version__,
+            count=len(self.steps),
+            amount=len(self.timelines),
+            steps="\n".join(f"- {k}: {name}" for k, name in enumerate(self.steps)),
+            videos="\n".join(
+                f"- {name} ({timeline.end:.0f} s)" for name, timeline in self.timelines.items()
+            ),
+            labels=f"{labelled} of them annotated by a person" if labelled else "without labels",
+            found="A person defined the steps on the annotated videos; the others are unchecked."
+            if labelled
+            else "The steps were discovered without labels; no person has confirmed them.",
+            method=config.method,
+            seed=config.seed,
+            backbone=config.backbone["name"],
+            rate=self.rate,
+            settings=json.dumps(config.settings, indent=1),
+        )
+
+    # ------------------------------------------------------------------ annotations and corrections
+
+    def rename(self, names: Mapping[int | str, str]) -> "Procedure":
+        """Rename steps.
+
+        Parameters
+        ----------
+        names
+            New names by step number or current name:
+            `proc.rename({0: "butter bread", "step 1": "add jam"})`.
+
+        Returns
+        -------
+        Procedure
+            A new procedure; this one does not change.
+
+        Examples
+        --------
+        >>> proc.rename({0: "slice bread", "add jam": "spread jam"}).steps
+        ['slice bread', 'spread butter', 'spread jam']
+        """
+        check_kind("names", names, Mapping, "a dict from steps, by number or name, to names")
+        shown = self.document.steps
+        wanted = {shown[number_of(step, self.steps)]: name for step, name in names.items()}
+        changed = {str(step.number): name for step, name in wanted.items() if step.name != name}
+        return self.corrected({"do": "rename", "names": changed}) if changed else self
+
+    def mark_mistakes(self, *videos: str, holds: bool = True) -> "Procedure":
+        """Exclude videos that contain a mistake from the reference set of `check`.
+
+        Steps and timelines do not change.
+
+        Parameters
+        ----------
+        *videos
+            Names of videos. `proc.expectations.most_unusual` lists the most unusual videos first.
+        holds
+            False removes the mark; a video without it becomes a normal one, which `check` never
+            sets aside.
+
+        Returns
+        -------
+        Procedure
+            A new procedure; this one does not change.
+
+        Examples
+        --------
+        >>> proc.mark_mistakes("video2").annotations.mistakes
+        frozenset({'video2'})
+        """
+        if not self.expectations.videos:
+            raise OptionError(
+                "the version that learned this procedure stored no statistics per video; "
+                "learn it again."
+            )
+        edits = [
+            {"do": "mistake", "video": find_labelled([video], self.samples)[video], "holds": holds}
+            for video in videos
+        ]
+        return self.corrected(*edits)
+
+    def moved(self, videos: Mapping[str, str | None]) -> "Procedure":
+        """Return the procedure with new paths of videos, by name."""
+        paths = {**self.videos, **videos}
+        return replace(self, learned=replace(self.learned, videos=paths))
+
+    def corrected(self, *edits: Edit) -> "Procedure":
+        """Return the procedure after more edits; `stepcut.procedure.verbs` has the verbs."""
+        made = self.corrections
+        for edit in edits:
+            made = made.do(edit, correct)
+        return replace(self, corrections=made)
+
+    def plan(self) -> dict[str, Any]:
+        """Return the procedure for planners and robots, as JSON values.
+
+        Returns
+        -------
+        dict
+            Steps, preconditions, durations and alternatives.
+
+        Examples
+        --------
+        >>> [step["name"] for step in proc.plan()["steps"]]
+        ['cut bread', 'spread butter', 'add jam']
+        """
+        return make_plan(self.graph, self.orders, self.steps)
 
     # ------------------------------------------------------------------ training videos
 
@@ -123,7 +480,7 @@ class Procedure(ProcedureState):
             check_number("steps", steps, 1, sum(self.samples.values()), whole=True)
         read, orders, listed = read_labels(labels), read_orders(transcripts), read_recipe(recipe)
         count = None if steps is None else int(steps)
-        ends = {name: timeline.end for name, timeline in self.learned_timelines.items()}
+        ends = {name: timeline.end for name, timeline in self.learned.timelines.items()}
         annotations, names = next_annotations(
             Videos(self.samples, ends, self.rate),
             read,
@@ -134,33 +491,38 @@ class Procedure(ProcedureState):
             steps=self.steps,
             shown=self.labels,
             before=self.annotations,
-            taught=bool(self.learned_annotations.annotated),
+            taught=bool(self.learned.annotations.annotated),
         )
         features = self.learned_features(source, progress)
         settings = {**self.method.settings(), "steps": len(names)}
         place = {name: number for number, name in enumerate(names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
-        config = {**self.config, "settings": settings}
-        config["fingerprint"] = fingerprint(features, config, names, annotations)
+        config = msgspec.structs.replace(self.config, settings=settings)
+        made_by = fingerprint(features, config, names, annotations)
+        config = msgspec.structs.replace(config, fingerprint=made_by)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
         # New annotations may name other steps than the current ones.
         same = names == self.steps and not (read or orders or listed)
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
+        learned = fit(features, made, config, names, annotations, before, progress=progress)
+        assert learned.expectations is not None
+        severity = self.expectations.severity.moved(self.model_steps, learned.steps)
+        rules = self.expectations.rules
+        expectations = replace(learned.expectations, severity=severity, rules=rules)
         taught = Procedure(
-            **fit(features, made, config, names, annotations, before, progress=progress)
+            replace(learned, expectations=expectations),
+            taught_from=(self.revision, self.corrections),
+            at_hand=features,
+            trusted=self.trusted,
         )
-        taught.trusted, taught.taught_from = self.trusted, (self.revision, self.corrections)
-        learned = taught.learned_steps
-        severity = self.expectations.severity.moved(self.model_steps, learned)
-        taught.learned_expectations = replace(
-            taught.learned_expectations, severity=severity, rules=self.expectations.rules
+        return taught.corrected(
+            *(
+                {"do": "colour", "step": learned.steps.index(step.name), "colour": step.colour}
+                for step in self.document.steps
+                if step.colour != colour(step.number) and step.name in learned.steps
+            )
         )
-        for step in self.document.steps:
-            if step.colour != colour(step.number) and step.name in learned:
-                edit = {"do": "colour", "step": learned.index(step.name), "colour": step.colour}
-                taught.corrections = taught.corrections.do(edit)
-        return taught
 
     def suggest(self, n: int = 3, source: Source | None = None) -> list[str]:
         """Return up to `n` videos to label next, the most useful first.
@@ -176,11 +538,6 @@ class Procedure(ProcedureState):
         -------
         list of str
             Names of videos.
-
-        Raises
-        ------
-        OptionError
-            `n` is not a whole number, or the training data cannot be read again.
 
         Examples
         --------
@@ -203,11 +560,6 @@ class Procedure(ProcedureState):
         -------
         list of tuple
             (video, reason), the most useful first.
-
-        Raises
-        ------
-        OptionError
-            `n` is not a whole number, or the training data cannot be read again.
 
         Examples
         --------
@@ -249,11 +601,6 @@ class Procedure(ProcedureState):
         list of Features
             In the order of `timelines`.
 
-        Raises
-        ------
-        OptionError
-            The files are missing or have changed, or the training data were arrays.
-
         Examples
         --------
         >>> proc.learned_features()[0]
@@ -262,7 +609,7 @@ class Procedure(ProcedureState):
         if source is None and self.at_hand:
             return self.at_hand
         videos = [path for path in self.videos.values() if path is not None]
-        places: Any = source if source is not None else self.config.get("source") or videos
+        places: Any = source if source is not None else self.config.source or videos
         if not places:
             raise OptionError(
                 "this procedure was learned from arrays, which are not stored; "
@@ -286,9 +633,9 @@ class Procedure(ProcedureState):
                 value=places,
                 video=error.video,
             ) from error
-        found = find_learned(read, self.samples, self.digests)
+        found = find_learned(read, self.samples, self.learned.digests)
         features = [self.features(one) for one in found]
-        check_unchanged(features, self.samples, self.digests)
+        check_unchanged(features, self.samples, self.learned.digests)
         return features
 
     # ------------------------------------------------------------------ new videos
@@ -296,7 +643,7 @@ class Procedure(ProcedureState):
     @property
     def spec(self) -> FeatureSpec | None:
         """The feature settings; None if the procedure was learned from features without any."""
-        return FeatureSpec.from_json(self.config["backbone"], self.trusted)
+        return FeatureSpec.from_json(self.config.backbone, self.trusted)
 
     def features(self, video: Video, device: str = "auto", progress: Hook = silent) -> Features:
         """Compute the features of a video with the backbone and rate of the training videos.
@@ -329,7 +676,7 @@ class Procedure(ProcedureState):
         >>> proc.features(new).rows.shape
         (40, 8)
         """
-        return read_like(video, self.rate, self.config["shape"], self.spec, device, progress)
+        return read_like(video, self.rate, self.config.shape, self.spec, device, progress)
 
     def segment(self, video: Video, device: str = "auto", progress: Hook = silent) -> Timeline:
         """Segment a new video into the learned steps, without learning.
@@ -344,11 +691,6 @@ class Procedure(ProcedureState):
         Timeline
             The segments with their confidence. For an annotated training video, its annotation.
 
-        Raises
-        ------
-        VideoError, FeatureError, OptionError
-            As for `features`.
-
         Examples
         --------
         >>> [segment.step for segment in proc.segment(new)]
@@ -359,14 +701,16 @@ class Procedure(ProcedureState):
             return self.timelines[features.name]
         read = self.method.read(features.rows)
         labels = without_blind(read.labels, features, self.expectations.inputs)
-        return timeline_of(features, labels, read.probabilities, self.steps, self.shown_steps)
+        return timeline_of(features, labels, read.probabilities, self.steps, self.document.names)
 
     def _is_learned(self, features: Features) -> bool:
         """Whether a person has annotated this video, so that `segment` returns the annotation."""
         name = features.name
-        if name not in self.document.annotated or self.samples[name] != len(features.rows):
+        if name not in self.samples or self.samples[name] != len(features.rows):
             return False
-        same = has_content(features, self.digests.get(name, Digest()))
+        if not self.document.said.videos[name].annotated:
+            return False
+        same = has_content(features, self.learned.digests.get(name, Digest()))
         if same is None:  # learned by a version without digests
             here, path = self.videos[name], features.path
             return here is None or path is None or whole_path(path) == here
@@ -407,11 +751,6 @@ class Procedure(ProcedureState):
         -------
         Report
             The findings, with their probabilities.
-
-        Raises
-        ------
-        VideoError, FeatureError, OptionError
-            As for `features`; also if `alarm_at` or `min_detection` is not a share.
 
         Examples
         --------
@@ -465,7 +804,7 @@ class Procedure(ProcedureState):
             self.expectations,
             self.model_steps,
             self.method.read,
-            shape=self.config["shape"],
+            shape=self.config.shape,
         )
 
     # ------------------------------------------------------------------ saving and comparing
@@ -494,7 +833,11 @@ class Procedure(ProcedureState):
         >>> sc.load("sandwich.proc") == proc
         True
         """
-        save(self, path)
+        mine = Change(self.learned, self.corrections, self.card, self.revision, self.taught_from)
+        revision, made = save(path, mine)
+        on_disk = replace(self, revision=revision, corrections=made)
+        vars(self).clear()  # also cached values
+        vars(self).update(vars(on_disk))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Procedure):
@@ -504,10 +847,23 @@ class Procedure(ProcedureState):
             np.array_equal(mine[key], theirs[key]) for key in mine
         )
         # The path of the features does not matter for equality.
-        configs = [
-            {key: value for key, value in one.config.items() if key != "source"}
-            for one in (self, other)
-        ]
+        configs = [msgspec.structs.replace(one.config, source=None) for one in (self, other)]
         parts = ("steps", "timelines", "samples", "videos", "rate", "expectations")
         same_parts = all(getattr(self, part) == getattr(other, part) for part in parts)
         return same_state and configs[0] == configs[1] and same_parts
+
+    # ------------------------------------------------------------------ display
+
+    def __repr__(self) -> str:
+        hours = sum(timeline.end for timeline in self.timelines.values()) / 3600
+        return (
+            f"<Procedure {len(self.steps)} steps from {len(self.timelines)} videos, {hours:.2f} h>"
+        )
+
+    def __str__(self) -> str:
+        names = "\n".join(f"  {name}" for name in self.steps)
+        return f"{self!r}\n{names}\n{self.orders}"
+
+    def _repr_html_(self) -> str:
+        """Draw the timelines of all videos in a notebook."""
+        return drawing("timelines_html")(repr(self), self.timelines, self.colours)

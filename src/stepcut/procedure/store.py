@@ -8,7 +8,7 @@ revisions/NAME/         one learned state, which never changes:
   check.json            the reference statistics of `check`
   loss.csv              the loss after every training iteration, if the method trains
   README.md             a model card
-events.jsonl            everything that people did, one event a line; see `events.py`
+events.jsonl            everything that people did, one event a line; see `corrections.py`
 severity.json           which steps are critical, optional or free in order; users may edit it
 rules.toml              what every video must do, written by users or the page
 
@@ -18,10 +18,10 @@ revision, then the events, then the pointer, each whole or not at all.
 
 import contextlib
 import json
-import math
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ import msgspec
 import numpy as np
 import safetensors.numpy
 
-from stepcut.annotations import Annotations
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.rules import FILE as RULES
 from stepcut.checking.rules import write_rules
@@ -46,56 +45,51 @@ from stepcut.files.atomic import (
     write_json,
 )
 from stepcut.methods import METHODS
-from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import plain_numbers
 from stepcut.methods.method import Method
-from stepcut.methods.quality import Quality
 from stepcut.plugins import find_saved, is_own, name_of, trusting
-from stepcut.procedure.content import Digest
-from stepcut.procedure.corrections.document import document_of
-from stepcut.procedure.corrections.log import Corrections, apply_severity, carry
-from stepcut.procedure.events import (
+from stepcut.procedure.corrections import (
     EVENTS,
     STARTS,
+    Corrections,
     Event,
     Log,
     append,
+    carry,
     corrections_of,
-    edit_events,
-    events_of,
+    edit_event,
     line_of,
     read_log,
     with_events,
 )
 from stepcut.procedure.folder import (
     CURRENT,
+    NAME,
     REVISIONS,
+    Opened,
     check_output,
     check_procedure,
+    current,
     damaged,
     digest,
     is_old,
     new_folder,
-)
-from stepcut.procedure.old import check_of_0_3, convert, open_old, remove_converted
-from stepcut.procedure.revision import (
-    ABOUT,
-    LABELS,
-    NAME,
-    Opened,
-    Saved,
-    SavedConfig,
-    SavedVideo,
-    current,
     point,
     put_revision,
     read_checked,
     read_sealed,
 )
-from stepcut.procedure.state import ProcedureState
+from stepcut.procedure.learned import (
+    LABELS,
+    Config,
+    Learned,
+    Saved,
+    document_of,
+    read_learned,
+    saved_of,
+)
+from stepcut.procedure.old import check_of_0_3, convert, open_old, remove_converted
 from stepcut.progress import warn_once
-from stepcut.rate import as_rate
-from stepcut.timeline import Timeline, clip_segments
 
 # ------------------------------------------------------------------ reading
 
@@ -116,9 +110,16 @@ def open_revision(path: AnyPath, name: str | None = None) -> Opened:
 
 def open_at(place: Path | Address, log: Log) -> Opened:
     """Read the revision at `place`, with the events `log` of its folder."""
-    config = read_sealed(place)
-    saved = msgspec.convert(json.loads(read_checked(place, config, "procedure.json")), Saved)
-    return Opened(place.name, place, config, saved, log)
+    record = read_sealed(place)
+    saved = msgspec.convert(json.loads(read_checked(place, record, "procedure.json")), Saved)
+    learned = read_learned(msgspec.convert(record, Config), saved)
+    return Opened(place.name, place, record, learned, log)
+
+
+def corrections_in(opened: Opened, dropped: list[Event] | None = None) -> Corrections:
+    """Return the corrections of a learned state on disk; `dropped` collects those that do not fit."""
+    events = opened.log.of(opened.name)
+    return corrections_of(events, document_of(opened.learned), EVENTS, dropped=dropped)
 
 
 def read_events(folder: Path | Address) -> Log:
@@ -129,22 +130,28 @@ def read_events(folder: Path | Address) -> Log:
     return log
 
 
-def read_config(path: AnyPath) -> dict[str, Any]:
+def read_config(path: AnyPath) -> Config:
     """Read the settings of the procedure at `path`."""
-    return open_revision(path).config
+    return open_revision(path).learned.config
 
 
-def base_severity(folder: Path | Address, record: ProcedureState) -> Severity:
-    """Read severity.json for a `record`, without corrections.
+def base_severity(
+    folder: Path | Address, steps: Sequence[str], corrections: Corrections
+) -> Severity:
+    """Read severity.json for the learned `steps`, without corrections.
 
     Names of steps that only other states in the folder have are passed over.
     """
     if not (folder / FILE).exists():
         return Severity()
-    names: dict[str, int] = {}
-    if not is_old(folder):
-        names = dict.fromkeys(_all_names(folder), -1)
-    return read_severity(folder / FILE, record.model_steps, names | record.former_names)
+    names: dict[str, int] = {} if is_old(folder) else dict.fromkeys(_all_names(folder), -1)
+    now = corrections.document.model_steps(steps)
+    return read_severity(folder / FILE, now, names | former_names(steps, corrections))
+
+
+def former_names(steps: Sequence[str], corrections: Corrections) -> dict[str, int]:
+    """Return the number of the learned step that had each name most recently."""
+    return {name: n for name, n in corrections.former_names.items() if n < len(steps)}
 
 
 def _all_names(folder: Path | Address) -> Iterator[str]:
@@ -169,90 +176,34 @@ def has_work(path: AnyPath) -> str:
     return FILE if (folder / FILE).exists() else ""
 
 
-def read_fields(opened: Opened, folder: Path | Address) -> dict[str, Any]:
-    """Return the fields of a `Procedure`, except the model."""
-    config, saved = opened.config, opened.saved
-    with damaged(folder):
-        checked = msgspec.convert(config, SavedConfig)
-        shown = [checked.title, checked.suggestions, checked.quality, checked.hierarchy]
-        msgspec.json.encode(shown)  # raises for text that is not Unicode
-        if checked.quality:
-            Quality.from_json(checked.quality)
-        if checked.hierarchy is not None:
-            Hierarchy.from_json(checked.hierarchy, saved.steps)
-        if not saved.steps or len(set(saved.steps)) != len(saved.steps) or not saved.videos:
-            raise ValueError("procedure.json lacks steps or videos")
-        timelines = {
-            name: _read_timeline(name, one, saved.steps) for name, one in saved.videos.items()
-        }
-        annotations = Annotations.from_json(saved.annotations)
-        steps = {step for timeline in timelines.values() for step in timeline.steps}
-        if not annotations.videos.keys() <= timelines.keys() or not {*annotations.steps} <= steps:
-            raise ValueError("the annotations do not match the videos and steps")
-        learned = document_of(saved.steps, timelines, annotations)
-        return {
-            "revision": opened.name,
-            "learned_steps": saved.steps,
-            "learned_timelines": timelines,
-            "samples": {name: one.samples for name, one in saved.videos.items()},
-            "videos": {name: one.path for name, one in saved.videos.items()},
-            "rate": as_rate(config["rate"], "rate"),
-            "config": {key: value for key, value in config.items() if key not in ABOUT},
-            "learned_annotations": annotations,
-            "digests": {
-                name: one.digest for name, one in saved.videos.items() if one.digest != Digest()
-            },
-            "corrections": corrections_of(opened.log.of(opened.name), learned, EVENTS),
-        }
-
-
-def _read_timeline(name: str, saved: SavedVideo, steps: list[str]) -> Timeline:
-    """Make a timeline of one video of procedure.json, and check it."""
-    end = max((s.end for s in saved.segments), default=0.0)
-    end = end if saved.duration is None else saved.duration
-    inside = clip_segments(saved.segments, end, f"the timeline of {name}")
-    timeline = Timeline(inside, duration=saved.duration, steps=steps, video=name)
-    if not math.isfinite(timeline.end) or timeline.overlapping():
-        raise ValueError(f"the timeline of {name}")
-    return timeline
-
-
-def read(
-    path: AnyPath,
-    method: type[Method] | None = None,
-    trust: bool = False,
-    name: str | None = None,
-) -> dict[str, Any]:
-    """Read the fields of a saved procedure; the arguments are those of `stepcut.load`.
-
-    name  the revision, by default the current one
-    """
-    folder = as_path(path)
-    opened = open_revision(folder, name)
-    fields = read_fields(opened, folder)
-    config = fields["config"]
-    if config["method"] == LABELS:
+def read_model(
+    opened: Opened, folder: Path | Address, kind: type[Method] | None, trust: bool
+) -> Learned:
+    """Return a learned state with its method and reference statistics; see `stepcut.load`."""
+    learned, config = opened.learned, opened.learned.config
+    if config.method == LABELS:
         raise ProcedureError(
             f"{folder}: this folder contains labels, not a learned procedure. "
             "Learn one with: stepcut learn",
             path=folder,
         )
     with damaged(folder), trusting(trust):
-        kind = method or find_saved("method", str(config["method"]), METHODS)
+        kind = kind or find_saved("method", config.method, METHODS)
         beside = [folder.absolute().parent] if isinstance(folder, Path) else []
-        config["backbone"] = find_files(config["backbone"], [*beside, Path.cwd()])
-        FeatureSpec.from_json(config["backbone"])
-        model = read_checked(opened.place, opened.config, "model.safetensors")
+        backbone = find_files(config.backbone, [*beside, Path.cwd()])
+        FeatureSpec.from_json(backbone)
+        model = read_checked(opened.place, opened.record, "model.safetensors")
         arrays = safetensors.numpy.load(model)
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("model.safetensors contains NaN or infinite values")
-        learned = kind.restore(config["settings"], arrays)
-        learned.check_settings()
-        if [len(labels) for labels in learned.labels_] != list(fields["samples"].values()):
+        method = kind.restore(config.settings, arrays)
+        method.check_settings()
+        if [len(labels) for labels in method.labels_] != list(learned.samples.values()):
             raise ValueError("the model was learned from other videos")
-        record = json.loads(read_checked(opened.place, opened.config, "check.json"))
+        record = json.loads(read_checked(opened.place, opened.record, "check.json"))
         expectations = Expectations.from_json(check_of_0_3(record))
-    return {**fields, "method": learned, "learned_expectations": expectations, "trusted": trust}
+    config = msgspec.structs.replace(config, backbone=backbone)
+    return replace(learned, config=config, method=method, expectations=expectations)
 
 
 # ------------------------------------------------------------------ writing
@@ -278,20 +229,41 @@ def writing(folder: Path | Address) -> Iterator[Log]:
         yield log
 
 
-def save(record: ProcedureState, path: AnyPath) -> None:
-    """Write a `record` as a revision of the procedure at `path`, and make it the current one.
+@dataclass(frozen=True)
+class Change:
+    """A learned state to save, with its corrections, and what it was made from."""
 
-    Edits of the record are added to those on disk. If others have changed the same revision since
-    the record was read, saving is refused.
+    learned: Learned
+    corrections: Corrections
+    card: Callable[[], str]
+    revision: str
+    """The revision on disk that it was read from, or ""."""
+    taught_from: tuple[str, Corrections] | None
+    """The revision and the corrections that `teach` used."""
+
+    @property
+    def name(self) -> str:
+        """The name of the revision: its fingerprint, or a hash of its content."""
+        if NAME.fullmatch(name := self.learned.config.fingerprint):
+            return name
+        content = msgspec.to_builtins([self.learned.config, saved_of(self.learned)])
+        return digest(json.dumps(content, sort_keys=True, default=str).encode())
+
+
+def save(path: AnyPath, change: Change) -> tuple[str, Corrections]:
+    """Write a learned state as the current revision of the procedure at `path`.
+
+    Its edits are added to those on disk. If others have changed the same revision since it was
+    read, saving is refused. Returns the name of the revision, and the corrections on disk.
     """
     target = as_path(path)
-    if record.config.get("method") != LABELS:
-        check_keepable(record.method, target)
+    if change.learned.method is not None:
+        check_keepable(change.learned.method, target)
     if not isinstance(target, Address):
         target = target.resolve()
         if not target.exists():
             with new_folder(target) as fresh:
-                kept = _save(record, fresh, Log())
+                made = _save(change, fresh, Log())
                 try:
                     os.rename(fresh, target)
                 except OSError:  # another program was faster
@@ -299,12 +271,10 @@ def save(record: ProcedureState, path: AnyPath) -> None:
                         raise
                 else:
                     sync_folder(target.parent)
-                    record.corrections, record.revision = kept, revision_of(record)
-                    return
+                    return change.name, made
     check_output(target)
     with writing(target) as log:
-        record.corrections = _save(record, target, log)
-    record.revision = revision_of(record)
+        return change.name, _save(change, target, log)
 
 
 def check_keepable(method: Method, target: AnyPath) -> None:
@@ -327,62 +297,46 @@ def check_keepable(method: Method, target: AnyPath) -> None:
         ) from error
 
 
-def _save(record: ProcedureState, folder: Path | Address, log: Log) -> Corrections:
-    """Write a `record` to `folder`, whose events are `log`; return its corrections."""
-    name, mine = revision_of(record), record.corrections
-    now = _current_corrections(folder)
+def _save(change: Change, folder: Path | Address, log: Log) -> Corrections:
+    """Write a `change` to `folder`, whose events are `log`; return its corrections."""
+    name, mine, now = change.name, change.corrections, None
+    if is_old(folder) or (folder / CURRENT).exists():
+        opened = open_revision(folder)
+        now = opened.name, corrections_in(opened)
     if now is None or now[0] != name:
-        if record.revision == name and (events := log.of(name)):
+        if change.revision == name and (events := log.of(name)):
             raise OutputError(
                 f"{folder}: this procedure was learned again since it was loaded. Load it again, "
                 "save it under another name, or go back to the state that was loaded: "
                 f"stepcut history {shlex.quote(str(folder))} --to {events[-1].id}",
                 path=folder,
             )
-        write_revision(record, folder / REVISIONS / name)
-        log, mine = _new_revision(record, name, now, folder, log)
+        write_revision(change, folder / REVISIONS / name)
+        made = _new_revision(change, now, folder, log)
         point(folder, name)
-        return mine
+        return made
     before = now[1]
-    if record.taught_from is not None and record.taught_from[0] == name:
+    added = mine.done[mine.saved :]
+    if not added or (change.taught_from is not None and change.taught_from[0] == name):
         return before  # taught with nothing new
-    added = edit_events(mine.done[mine.saved :])
     same = mine.at == before.at or not (mine.at or before.history)
-    if not added:
-        return before
     if not same or mine.done[: mine.saved] != before.done:
         raise OutputError(
             f"{folder}: the corrections have changed on disk since this procedure was loaded. "
             "Load it again and repeat the change, or save it under another name.",
             path=folder,
         )
-    log = add_events(folder, log, name, added)
-    return mine.on_disk(log.last)
-
-
-def _current_corrections(
-    folder: Path | Address,
-) -> tuple[str, Corrections, dict[str, Any]] | None:
-    """The name, corrections and fields of the current revision in `folder`, if there is one."""
-    if not (is_old(folder) or (folder / CURRENT).exists()):
-        return None
-    opened = open_revision(folder)
-    fields = read_fields(opened, folder)
-    return opened.name, fields["corrections"], fields
+    return mine.on_disk(add_events(folder, log, name, map(edit_event, added)).last)
 
 
 def _new_revision(
-    record: ProcedureState,
-    name: str,
-    now: tuple[str, Corrections, dict[str, Any]] | None,
-    folder: Path | Address,
-    log: Log,
-) -> tuple[Log, Corrections]:
-    """Append the events that begin the revision `name`; `now` is the one that it replaces.
+    change: Change, now: tuple[str, Corrections] | None, folder: Path | Address, log: Log
+) -> Corrections:
+    """Append the events that begin a revision; `now` is the one that it replaces.
 
     Edits made while `teach` ran are applied on top.
     """
-    mine, taught = record.corrections, record.taught_from
+    mine, taught = change.corrections, change.taught_from
     lost: list[dict[str, Any]] = []
     if now is not None and taught is not None and taught[0] == now[0]:
         learned, present = taught[1].done, now[1].done
@@ -390,93 +344,67 @@ def _new_revision(
         count = [*kept, False].index(False)
         mine, lost = carry(now[1], count, mine)
         lost += learned[count:]  # undone meanwhile
-    elif now is not None and now[1].history:
+    elif now is not None:
         lost = list(now[1].history)
     values = {"from": now[0]} if now is not None else {}
-    made = [("teach" if taught else "learn", values), *events_of(mine)]
-    if severity := _severity_edit(record, folder, mine, new=now is None):
-        made.append(severity)
+    made = [("teach" if taught else "learn", values), *map(edit_event, mine.history)]
+    made += [("undo", {})] * len(mine.undone)
+    made += _severity_edit(change.learned, folder, mine, new=now is None)
     back = log.last
-    log = add_events(folder, log, name, made)
+    log = add_events(folder, log, change.name, made)
     if lost:
         warn_once(
             f"{folder}: {len(lost)} corrections do not fit the new steps. They are kept with the "
             f"earlier state; to go back to it: stepcut history {shlex.quote(str(folder))} "
             f"--to {back}"
         )
-    return log, corrections_of(log.of(name), mine.learned, EVENTS)
+    return corrections_of(log.of(change.name), mine.learned, EVENTS)
 
 
 def _severity_edit(
-    record: ProcedureState, folder: Path | Address, mine: Corrections, new: bool
-) -> tuple[str, dict[str, Any]] | None:
-    """Keep the severities of a `record`, in severity.json of a new folder or as an edit."""
-    if record.config.get("method") == LABELS:
-        return None
-    base = record.learned_expectations.severity
+    learned: Learned, folder: Path | Address, mine: Corrections, new: bool
+) -> list[tuple[str, dict[str, Any]]]:
+    """Keep the severities of a state, in severity.json of a new folder or as an edit."""
+    if learned.expectations is None:
+        return []
+    base = learned.expectations.severity
+    names, former = mine.document.model_steps(learned.steps), former_names(learned.steps, mine)
     if new:
-        if base.by_name(record.learned_steps) or base.alarm_at:
-            write_json(folder / FILE, base.to_json(record.learned_steps), follow=False)
-        if rules := record.expectations.rules:
-            write_rules(folder / RULES, rules)
-        return None
-    there = apply_severity(base_severity(folder, record), mine)
-    wanted = apply_severity(base, mine)
+        if base.by_name(learned.steps) or base.alarm_at:
+            write_json(folder / FILE, base.to_json(learned.steps), follow=False)
+        if rules := learned.expectations.rules:
+            write_rules(folder / RULES, [rule.renamed(names, former) or rule for rule in rules])
+        return []
+    there = mine.severity(base_severity(folder, learned.steps, mine))
+    wanted = mine.severity(base)
     kinds = {
         str(step): [kind for kind in KINDS if step in getattr(wanted, kind)]
-        for step in range(len(record.learned_steps))
+        for step in range(len(learned.steps))
         if any((step in getattr(wanted, kind)) != (step in getattr(there, kind)) for kind in KINDS)
     }
     if not kinds:
-        return None
-    first = next(iter(kinds))
-    return "severity", {"step": int(first), "severity": None, "kinds": kinds}
+        return []
+    step = mine.document.now[int(next(iter(kinds)))]
+    return [("severity", {"step": step, "severity": None, "kinds": kinds})]
 
 
-def revision_of(record: ProcedureState) -> str:
-    """Return the name of the revision of a `record`: its fingerprint, or a hash of its content."""
-    name = str(record.config.get("fingerprint", ""))
-    if NAME.fullmatch(name):
-        return name
-    content = [record.config, msgspec.to_builtins(saved_of(record))]
-    return digest(json.dumps(content, sort_keys=True, default=str).encode())
-
-
-def saved_of(record: ProcedureState) -> Saved:
-    """Return the content of procedure.json."""
-    return Saved(
-        record.learned_steps,
-        {
-            name: SavedVideo(
-                record.videos[name],
-                timeline.duration,
-                record.samples[name],
-                list(timeline),
-                record.digests.get(name, Digest()),
-            )
-            for name, timeline in record.learned_timelines.items()
-        },
-        record.learned_annotations.to_json(),
-    )
-
-
-def write_revision(record: ProcedureState, place: Path | Address) -> None:
-    """Write a `record`, without corrections, to the new folder `place`."""
+def write_revision(change: Change, place: Path | Address) -> None:
+    """Write a learned state, without corrections, to the new folder `place`."""
+    learned, method = change.learned, change.learned.method
     with new_folder(place) as fresh:
-        write_json(fresh / "procedure.json", msgspec.to_builtins(saved_of(record)))
-        if record.config.get("method") != LABELS:
-            state = record.method.state()
-            arrays = {key: np.array(array, order="C") for key, array in state.items()}
+        write_json(fresh / "procedure.json", msgspec.to_builtins(saved_of(learned)))
+        if method is not None and learned.expectations is not None:
+            arrays = {key: np.array(array, order="C") for key, array in method.state().items()}
             write_bytes(fresh / "model.safetensors", safetensors.numpy.save(arrays))
-            write_json(fresh / "check.json", record.learned_expectations.to_json())
-            write_bytes(fresh / "README.md", record.card().encode())
-            if record.method.curve_ is not None:
-                record.method.curve_.save(fresh / "loss.csv")
-        put_revision(fresh, place, record.config)
+            write_json(fresh / "check.json", learned.expectations.to_json())
+            write_bytes(fresh / "README.md", change.card().encode())
+            if method.curve_ is not None:
+                method.curve_.save(fresh / "loss.csv")
+        put_revision(fresh, place, learned.config)
 
 
 def add_events(
-    folder: Path | Address, log: Log, name: str, made: list[tuple[str, dict[str, Any]]]
+    folder: Path | Address, log: Log, name: str, made: Iterable[tuple[str, dict[str, Any]]]
 ) -> Log:
     """Append events about the revision `name` to `log` and to its file."""
     after = with_events(log, name, made)
@@ -484,8 +412,3 @@ def add_events(
         write_bytes(folder / EVENTS, b"".join(map(line_of, after.events)))
         return after
     return append(folder, log, after.events[len(log.events) :])
-
-
-def event_named(log: Log, number: int) -> Event | None:
-    """Return the event with this number, or None."""
-    return next((event for event in log.events if event.id == number), None)

@@ -291,7 +291,7 @@ def loss(procedure: Procedure) -> Figure:
     check_procedure(procedure)
     curve = procedure.method.curve_
     if curve is None or not curve.values:
-        raise NotLearned(f"method {procedure.config.get('method')!r} has no loss curve to plot.")
+        raise NotLearned(f"method {procedure.config.method!r} has no loss curve to plot.")
     figure, axes = _new_figure(WIDTH * 0.6, 2.6)
     values = np.asarray(curve.values, dtype=np.float64)
     span = max(1, len(values) // 50)

@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from msgspec import to_builtins
+
 from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, ink
 from stepcut.errors import VideoError, as_items, check_kind
@@ -86,7 +88,7 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
     total = sum(timeline.end for timeline in procedure.timelines.values())
     videos = f"{counted(len(procedure.timelines))} ({duration(total)})"
     steps = f"{len(procedure.steps)} {'step' if len(procedure.steps) == 1 else 'steps'}"
-    labelled = len(procedure.learned_annotations.annotated)
+    labelled = len(procedure.learned.annotations.annotated)
     if labelled:
         learned = f"{steps} learned from {videos}, {labelled} of them labelled by a person."
     else:
@@ -110,9 +112,7 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
         for one in checks
         if not one.deviates and one.unseen
     ]
-    skipped = "".join(
-        f"<li>{escape(reason)}</li>" for reason in procedure.config.get("skipped", {}).values()
-    )
+    skipped = "".join(f"<li>{escape(reason)}</li>" for reason in procedure.config.skipped.values())
     unused = f"<p>These videos could not be used:</p><ul>{skipped}</ul>" if skipped else ""
     return "".join(f"<p>{escape(each)}</p>" for each in sentences) + unused
 
@@ -156,12 +156,12 @@ def _details(procedure: Procedure, compared: Compared | None) -> str:
     why, curve = procedure.method.why_steps_, procedure.method.curve_
     if why:
         parts["How the number of steps was chosen"] = f"<p>{escape(why)}</p>"
-    if procedure.config.get("hierarchy") is not None:
-        drawn = to_svg(plots.hierarchy(procedure)) if len(procedure.learned_steps) > 1 else ""
+    if procedure.config.hierarchy is not None:
+        drawn = to_svg(plots.hierarchy(procedure)) if len(procedure.learned.steps) > 1 else ""
         parts["With more or fewer steps"] = drawn + _text(str(procedure.hierarchy()))
     if curve is not None and curve.values:
         parts["Training loss"] = to_svg(plots.loss(procedure))
-    parts["Settings and versions"] = _text(json.dumps(procedure.config, indent=1))
+    parts["Settings and versions"] = _text(json.dumps(to_builtins(procedure.config), indent=1))
     return "".join(
         f"<details><summary>{escape(name)}</summary>{body}</details>"
         for name, body in parts.items()

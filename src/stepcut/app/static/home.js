@@ -1,7 +1,7 @@
 // The start page: all procedures, jobs, and a new procedure.
 
 import { ask } from "./api.js";
-import { clock, el, fillTexts } from "./dom.js";
+import { button, clock, el, fillTexts } from "./dom.js";
 import { jobCard } from "./joblist.js";
 import { newProcedure } from "./learn.js";
 import { S } from "./strings.js";
@@ -35,7 +35,7 @@ async function refresh() {
   say("");
 }
 
-function card({ id, title, path, steps, videos, seconds, thumbs, changed, error }) {
+function card({ id, title, path, steps, videos, seconds, thumbs, changed, error, restore }) {
   const when = new Date(1000 * changed).toLocaleDateString(document.documentElement.lang,
     { day: "numeric", month: "short", year: "numeric" });
   const facts = error ? S.badProcedure(error)
@@ -45,8 +45,18 @@ function card({ id, title, path, steps, videos, seconds, thumbs, changed, error 
   const about = el("div", { class: "about" }, el("b", { text: title }),
     el("p", { class: error ? "bad" : "", text: facts }),
     el("p", { text: `${path} · ${S.changed(when)}` }));
+  if (restore) about.append(el("p", { text: restore }), button(S.restore, () => mend(id)));
   return el("li", {}, error ? el("div", {}, about) : el("a", { href: `p/${id}/` },
     el("div", { class: "thumbs" }, ...pictures), about));
+}
+
+async function mend(id) {
+  try {
+    await ask("api/restore", { id });
+    await refresh();
+  } catch (error) {
+    say(error.message, true);
+  }
 }
 
 function route() {

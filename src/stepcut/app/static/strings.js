@@ -57,6 +57,7 @@ export const S = {
   changed: (when) => `changed ${when}`,
   inFolder: (folder) => `Folder: ${folder}`,
   badProcedure: (reason) => `cannot be opened: ${reason}`,
+  restore: "Restore",
 
   // ---------------------------------------------------------------- new procedure
   chooseFolder: "1. Choose a folder of videos",

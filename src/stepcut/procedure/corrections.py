@@ -1,23 +1,179 @@
-"""events.jsonl: everything that people did to a procedure, one event a line, only ever appended."""
+"""Corrections: the edits to one learned state, the documents they make, and the list of events.
+
+`events.jsonl` has everything that people did to a procedure, one event a line, only ever appended.
+"""
 
 import contextlib
 import getpass
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from stepcut.errors import OptionError, ProcedureError, StepcutError
+from stepcut.checking.severity import KINDS, Severity
+from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files.addresses import Address
 from stepcut.files.atomic import output_errors, read_bytes, sync_folder, write_bytes
 from stepcut.files.cache import wall_clock
-from stepcut.procedure.corrections.document import Document
-from stepcut.procedure.corrections.log import Corrections
+from stepcut.procedure.document import Document
+from stepcut.procedure.verbs import Edit, apply
 from stepcut.progress import warn_once
+from stepcut.timeline import Segment
+
+KEPT = 200
+"""Documents in memory, so that undoing the last edits applies no verb."""
+
+
+class StaleEdit(OutputError):
+    """A correction is based on an old state; nothing was written."""
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """The edits of a person to one learned state, and the document that they make; immutable."""
+
+    learned: Document
+    """The learned steps and timelines, before all edits."""
+    done: tuple[dict[str, Any], ...] = ()
+    undone: tuple[dict[str, Any], ...] = ()
+    documents: tuple[Document, ...] = ()
+    """The documents after each of the last edits."""
+    at: int = 0
+    """The last event on disk that made this state; 0 if there is none."""
+    saved: int = 0
+    """The number of edits that are on disk."""
+
+    @property
+    def document(self) -> Document:
+        """The learned document with all edits applied."""
+        return self.documents[-1] if self.documents else self.learned
+
+    @property
+    def history(self) -> tuple[dict[str, Any], ...]:
+        """All edits, including those that are undone."""
+        return (*self.done, *reversed(self.undone))
+
+    def do(self, edit: Edit, run: Callable[[Document, Edit], Document] = apply) -> Self:
+        """Return the list with one more `edit`, and without undone ones."""
+        documents = (*self.documents, run(self.document, edit))[-KEPT:]
+        return replace(self, done=(*self.done, dict(edit)), undone=(), documents=documents)
+
+    def undo(self) -> Self:
+        """Return the list without the last edit."""
+        if not self.done:
+            raise OptionError("nothing to undo.")
+        done, documents = self.done[:-1], self.documents[:-1]
+        if done and not documents:
+            documents = (reduce(apply, done, self.learned),)
+        return replace(self, done=done, undone=(*self.undone, self.done[-1]), documents=documents)
+
+    def redo(self) -> Self:
+        """Return the list with the last undone edit."""
+        if not self.undone:
+            raise OptionError("nothing to redo.")
+        return replace(self.do(self.undone[-1]), undone=self.undone[:-1])
+
+    def on_disk(self, at: int) -> Self:
+        """Return the list, marked as saved by the event `at`."""
+        return replace(self, at=at, saved=len(self.done))
+
+    @property
+    def former_names(self) -> dict[str, int]:
+        """The number of the step that had each name most recently."""
+        numbers = {step.name: step.number for step in self.learned.steps}
+        for edit in self.done:
+            if edit["do"] == "rename":
+                one = {str(edit["step"]): edit["name"]} if "name" in edit else {}
+                numbers |= {name: int(step) for step, name in edit.get("names", one).items()}
+        return numbers
+
+    def severity(self, base: Severity) -> Severity:
+        """Return the severity of the steps: `base` with the edits applied."""
+        kinds = {kind: set(getattr(base, kind)) for kind in KINDS}
+        for edit in self.done:
+            for number, wanted in edit.get("kinds", {}).items():
+                for kind, steps in kinds.items():
+                    (set.add if kind in wanted else set.discard)(steps, int(number))
+        made: Any = {kind: frozenset(steps) for kind, steps in kinds.items()}
+        return replace(base, **made)
+
+
+def carry(
+    before: Corrections, count: int, after: Corrections
+) -> tuple[Corrections, list[dict[str, Any]]]:
+    """Apply the edits of `before`, except the first `count`, to another learned state, `after`.
+
+    Steps are matched by name. Returns the new list, and the edits that do not fit there.
+    """
+    document = reduce(apply, before.done[:count], before.learned)
+    lost = []
+    for edit in before.done[count:]:
+        there = _translate(edit, document, after.document)
+        document = apply(document, edit)
+        try:
+            if there is None:
+                raise OptionError("the step or the segment does not exist.")
+            after = after.do(there)
+        except OptionError:
+            lost.append(edit)
+    return after, lost
+
+
+def _translate(edit: Edit, here: Document, there: Document) -> dict[str, Any] | None:
+    """Return an `edit` of the document `here` as one of `there`; None if it means nothing there."""
+    numbers = {step.name: step.number for step in there.steps}
+    names = {step.number: step.name for step in here.steps}
+    made, video = dict(edit), str(edit.get("video"))
+    for key in ("step", "into"):
+        if edit.get(key) is not None:
+            made[key] = numbers.get(names.get(edit[key], ""))
+            if made[key] is None:
+                return None
+    for key in ("names", "kinds"):
+        if key in edit:
+            moved = {numbers.get(names.get(int(n), "")): value for n, value in edit[key].items()}
+            if None in moved:
+                return None
+            made[key] = {str(number): value for number, value in moved.items()}
+    if edit["do"] in ("move_click", "remove_click"):
+        both = (one.said.videos.get(video) for one in (here, there))
+        clicks = [one.clicks if one else [] for one in both]
+        return made if clicks[0] == clicks[1] else None
+    if edit["do"] in ("cut", "split", "move"):
+        own = _meant(edit, here.segments[video])
+        # The same boundary of the same step, or the same step at this time.
+        same = [
+            n
+            for n, one in enumerate(there.segments.get(video, ()))
+            if own
+            and own.step == one.step
+            and (
+                getattr(one, edit["edge"]) == getattr(own, edit["edge"])
+                if "part" in edit
+                else one.start < edit["time"] < one.end
+            )
+        ]
+        if len(same) != 1:
+            return None
+        if "part" in edit:
+            made["part"] = same[0]
+    return made
+
+
+def _meant(edit: Edit, segments: Sequence[Segment]) -> Segment | None:
+    """The segment that an edit is about."""
+    if "part" in edit:
+        return segments[edit["part"]]
+    return next((one for one in segments if one.start < edit["time"] < one.end), None)
+
+
+# ------------------------------------------------------------------ events on disk
 
 EVENTS = "events.jsonl"
 BASES = ("learn", "teach", "convert")
@@ -217,17 +373,6 @@ def _after(
     return made.do({"do": event.verb, **event.values})
 
 
-def events_of(corrections: Corrections) -> list[tuple[str, dict[str, Any]]]:
-    """Return `corrections` as verbs and values of events."""
-    made = [edit_event(edit) for edit in corrections.history]
-    return made + [("undo", {})] * len(corrections.undone)
-
-
 def edit_event(edit: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return an `edit` as the verb and the values of an event."""
     return str(edit["do"]), {key: value for key, value in edit.items() if key != "do"}
-
-
-def edit_events(edits: Iterable[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """Return `edits` as verbs and values of events."""
-    return [edit_event(edit) for edit in edits]

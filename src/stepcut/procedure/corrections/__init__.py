@@ -1,1 +1,0 @@
-"""Corrections of a procedure, stored separately from the learned files."""

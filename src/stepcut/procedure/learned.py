@@ -1,0 +1,274 @@
+"""One learned state of a procedure: what `fit` makes and a revision contains, and its videos."""
+
+import hashlib
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.annotations import Annotations
+from stepcut.checking.expectations import Expectations
+from stepcut.errors import OptionError, StepcutError
+from stepcut.features.features import Features
+from stepcut.features.files import content_hash
+from stepcut.features.spec import VECTORS
+from stepcut.files.addresses import AnyPath, is_address
+from stepcut.files.cache import cache_dir
+from stepcut.methods.hierarchy import Hierarchy
+from stepcut.methods.method import Method
+from stepcut.methods.quality import Quality
+from stepcut.procedure.document import Document
+from stepcut.progress import warn_once
+from stepcut.rate import as_rate
+from stepcut.timeline import Segment, Timeline, clip_segments
+
+LABELS = "labels"
+"""The method name of a folder that contains labels to view, and no model."""
+
+
+class Config(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Every setting, seed and version that produced a procedure, and what was measured of it."""
+
+    method: str
+    rate: str
+    """Rows of features per second, a fraction."""
+    settings: dict[str, Any] = {}
+    """Those of the method."""
+    seed: int = 0
+    backbone: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": VECTORS})
+    """The features; `FeatureSpec.from_json` reads it."""
+    shape: list[Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]] = []
+    """The shape of one row of features."""
+    false_alarms: float = 0.0
+    fingerprint: str = ""
+    """A hash of all inputs and settings."""
+    title: str = ""
+    """The title of labels to view."""
+    source: list[str] | None = None
+    """The videos, as they were given."""
+    skipped: dict[str, str] = {}
+    """Unusable videos, each with the reason."""
+    versions: dict[str, str] = {}
+    suggestions: dict[str, list[str]] = {}
+    """Suggested names by step number."""
+    quality: Quality = Quality()
+    hierarchy: dict[str, Any] | None = None
+
+
+class Digest(msgspec.Struct, frozen=True):
+    """Digests of the content of one video; None if unknown."""
+
+    rows: str | None = None
+    """The digest of the feature rows."""
+    video: str | None = None
+    """The digest of the video file, because features may differ slightly between machines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """The learned steps, timelines and model, before corrections."""
+
+    steps: list[str]
+    """The names of the steps; the index in this list is the model's step number."""
+    timelines: dict[str, Timeline]
+    """The timeline of every training video, in seconds."""
+    samples: dict[str, int]
+    """The number of feature rows of each training video."""
+    videos: dict[str, str | None]
+    """The path of each video; None if the procedure was learned from features only."""
+    rate: Fraction
+    """Rows of features per second."""
+    config: Config
+    annotations: Annotations = field(default_factory=Annotations)
+    """The annotations used for learning."""
+    digests: dict[str, Digest] = field(default_factory=dict)
+    """Content hash of each training video; older versions stored none."""
+    method: Method | None = None
+    """The fitted method, from features to steps; None if it was not read."""
+    expectations: Expectations | None = None
+    """The reference statistics with every training video counted as normal."""
+
+
+def document_of(learned: Learned) -> Document:
+    """Return the document of a learned state, before corrections."""
+    return Document.of(learned.steps, learned.timelines, learned.annotations)
+
+
+# ------------------------------------------------------------------ procedure.json
+
+
+class SavedVideo(msgspec.Struct, omit_defaults=True):
+    """A video in procedure.json."""
+
+    path: str | None
+    duration: float | None
+    samples: Annotated[int, msgspec.Meta(ge=1)]
+    segments: list[Segment]
+    digest: Digest = Digest()
+
+
+class Saved(msgspec.Struct, omit_defaults=True):
+    """The content of procedure.json."""
+
+    steps: list[str]
+    videos: dict[str, SavedVideo]
+    annotations: dict[str, Any] = {}
+
+
+def read_learned(config: Config, saved: Saved) -> Learned:
+    """Return a learned state without its model; ValueError if its parts do not fit together."""
+    shown = [config.title, config.suggestions, config.quality, config.hierarchy]
+    msgspec.json.encode(shown)  # raises for text that is not Unicode
+    if not isinstance(config.backbone.get("name"), str):
+        raise ValueError("config.json lacks the name of the backbone")
+    if config.hierarchy is not None:
+        Hierarchy.from_json(config.hierarchy, saved.steps)
+    if not saved.steps or len(set(saved.steps)) != len(saved.steps) or not saved.videos:
+        raise ValueError("procedure.json lacks steps or videos")
+    timelines = {name: _read_timeline(name, one, saved.steps) for name, one in saved.videos.items()}
+    annotations = Annotations.from_json(saved.annotations)
+    steps = {step for timeline in timelines.values() for step in timeline.steps}
+    if not annotations.videos.keys() <= timelines.keys() or not {*annotations.steps} <= steps:
+        raise ValueError("the annotations do not match the videos and steps")
+    return Learned(
+        steps=saved.steps,
+        timelines=timelines,
+        samples={name: one.samples for name, one in saved.videos.items()},
+        videos={name: one.path for name, one in saved.videos.items()},
+        rate=as_rate(config.rate, "rate"),
+        config=config,
+        annotations=annotations,
+        digests={name: one.digest for name, one in saved.videos.items() if one.digest != Digest()},
+    )
+
+
+def _read_timeline(name: str, saved: SavedVideo, steps: list[str]) -> Timeline:
+    """Make a timeline of one video of procedure.json, and check it."""
+    end = max((s.end for s in saved.segments), default=0.0)
+    end = end if saved.duration is None else saved.duration
+    inside = clip_segments(saved.segments, end, f"the timeline of {name}")
+    timeline = Timeline(inside, duration=saved.duration, steps=steps, video=name)
+    if not math.isfinite(timeline.end) or timeline.overlapping():
+        raise ValueError(f"the timeline of {name}")
+    return timeline
+
+
+def saved_of(learned: Learned) -> Saved:
+    """Return the content of procedure.json."""
+    return Saved(
+        learned.steps,
+        {
+            name: SavedVideo(
+                learned.videos[name],
+                timeline.duration,
+                learned.samples[name],
+                list(timeline),
+                learned.digests.get(name, Digest()),
+            )
+            for name, timeline in learned.timelines.items()
+        },
+        learned.annotations.to_json(),
+    )
+
+
+# ------------------------------------------------------------------ the content of videos
+
+
+def rows_digest(rows: NDArray[Any]) -> str:
+    """Return a digest of feature `rows`."""
+    digest = hashlib.blake2b(f"{rows.dtype} {rows.shape}".encode(), digest_size=16)
+    for first in range(0, len(rows), 1024):  # rows may be memory-mapped
+        digest.update(np.ascontiguousarray(rows[first : first + 1024]).data)
+    return digest.hexdigest()
+
+
+def video_digest(path: AnyPath | None) -> str | None:
+    """Return a digest of the video file at `path`, or None if it is not on this machine."""
+    if path is None or is_address(str(path)) or not Path(str(path)).is_file():
+        return None
+    try:
+        return content_hash(path, cache_dir())
+    except (OSError, StepcutError):
+        return None
+
+
+def digest_of(features: Features) -> Digest:
+    return Digest(rows_digest(features.rows), video_digest(features.path))
+
+
+def find_copies(digests: Mapping[str, Digest]) -> dict[str, str]:
+    """Return the videos that are copies, each with the one it copies; warn about them."""
+    first: dict[str, str] = {}
+    copies = {
+        name: first[one.rows]
+        for name, one in digests.items()
+        if one.rows is not None and first.setdefault(one.rows, name) != name
+    }
+    if copies:
+        copy, original = next(iter(copies.items()))
+        warn_once(
+            f"{len(copies)} of {len(digests)} videos are copies, such as {copy} of {original}. "
+            "A check counts each recording once."
+        )
+    return copies
+
+
+def has_content(features: Features, learned: Digest) -> bool | None:
+    """Whether the video of `features` has the digests `learned`; None if they are unknown."""
+    if learned.rows is not None and learned.rows == rows_digest(features.rows):
+        return True
+    now = None if learned.video is None else video_digest(features.path)
+    if now is not None:
+        return now == learned.video
+    return None if learned.rows is None else False
+
+
+def changed_videos(digests: Mapping[str, Digest], videos: Mapping[str, str | None]) -> list[str]:
+    """Return the `videos` (name -> path) whose file differs from the learned one."""
+    learned = {name: digest.video for name, digest in digests.items() if digest.video}
+    now = {name: video_digest(videos.get(name)) for name in learned}
+    return [name for name in learned if now[name] not in (None, learned[name])]
+
+
+def find_learned(
+    features: Sequence[Features], names: Collection[str], digests: Mapping[str, Digest]
+) -> list[Features]:
+    """Return the features of the learned videos `names`, in this order; refuse missing ones."""
+    found = {one.name: one for one in features}
+    lost = [name for name in names if name not in found]
+    if not lost:
+        return [found[name] for name in names]
+    learned = digests.get(lost[0], Digest())
+    same = [one.name for one in features if one.name not in names and has_content(one, learned)]
+    hint = f" {same[0]} has the content of {lost[0]}: rename it to {lost[0]}." if same else ""
+    raise OptionError(
+        f"the features of {', '.join(lost[:5])} are missing.{hint} Pass the training videos or "
+        "feature files as source=... (--source).",
+        setting="source",
+        video=lost[0],
+    )
+
+
+def check_unchanged(
+    features: Sequence[Features], samples: Mapping[str, int], digests: Mapping[str, Digest]
+) -> None:
+    """Refuse training videos whose content has changed since learning."""
+    changed = [
+        one.name
+        for one in features
+        if len(one.rows) != samples[one.name]
+        or has_content(one, digests.get(one.name, Digest())) is False
+    ]
+    if changed:
+        raise OptionError(
+            f"{', '.join(changed[:5])}: the content has changed since learning, so the labels "
+            "belong to another recording. Restore the earlier file, pass its path as "
+            "source=... (--source), or learn a new procedure: stepcut learn",
+            video=changed[0],
+        )

@@ -1,0 +1,509 @@
+"""Edits of a document: the verbs, and how to check, apply and describe an edit.
+
+An edit is a JSON object with the verb under "do". `VERBS` names the values of each verb, and the
+function that checks each value; a verb is a pure function of the document and these values.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeGuard
+
+import msgspec
+
+from stepcut import colours
+from stepcut.annotations import Annotation, Annotations
+from stepcut.checking.severity import KINDS
+from stepcut.errors import OptionError, as_items, check_kind, choose, unknown
+from stepcut.files.names import plain
+from stepcut.procedure.document import Document, Fine, Step, join
+from stepcut.timeline import Segment, time_in_video
+
+Edit = Mapping[str, Any]
+Reader = Callable[[Document, Edit, str], Any]
+"""read(document, edit, key): the checked value of a key of an edit."""
+
+LONGEST_NAME = 200
+JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
+"""Invisible characters that are allowed in names: joiners (Persian, 👩‍🍳) and direction marks."""
+LEAST = 0.04
+"""The shortest segment that an edit creates, in seconds: one frame at 25 frames per second."""
+FEWEST_NORMAL = 2
+"""The smallest reference set of videos without a mistake."""
+
+# ------------------------------------------------------------------ values
+
+
+def any_in(_: Document, edit: Edit, key: str) -> Any:
+    """A value that the verb checks itself."""
+    return edit.get(key)
+
+
+def refused(key: str, value: object, words: str) -> OptionError:
+    return OptionError(f"{key}={repr(value)[:80]} {words}", setting=key, value=value)
+
+
+def is_place(value: object, count: int) -> TypeGuard[int]:
+    """Whether a value is a whole number from 0 to `count` - 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count
+
+
+def step_in(document: Document, edit: Edit, key: str) -> Step:
+    """A step that is not merged, from its number."""
+    value = edit.get(key)
+    if is_place(value, len(document.now)) and (step := document.step(value)) is not None:
+        return step
+    choices = [step.number for step in document.steps]
+    raise refused(key, value, f"is not a step. Choose from {choices}.")
+
+
+def step_or_none_in(document: Document, edit: Edit, key: str) -> Step | None:
+    return None if edit.get(key) is None else step_in(document, edit, key)
+
+
+def learned_step_in(document: Document, edit: Edit, key: str) -> int | None:
+    """The number of a step, which may be merged, or None."""
+    value, count = edit.get(key), len(document.now)
+    if value is None or is_place(value, count):
+        return value
+    raise refused(key, value, f"is not a step; give a number from 0 to {count - 1}.")
+
+
+def name_in(_: Document, edit: Edit, key: str) -> str:
+    """The name of a step, without superfluous spaces."""
+    value = edit.get(key)
+    name = " ".join(value.split()) if isinstance(value, str) else ""
+    if not (seen := name.translate(JOINERS)) or len(name) > LONGEST_NAME or not seen.isprintable():
+        words = f"is not allowed; give 1 to {LONGEST_NAME} printable characters."
+        raise refused("name", value, words)
+    return name
+
+
+def names_in(document: Document, edit: Edit, key: str) -> dict[str, str]:
+    """New names by current one, of several steps by number (`names`) or one (`step`, `name`)."""
+    if key not in edit:
+        return {step_in(document, edit, "step").name: name_in(document, edit, "name")}
+    check_kind(key, edit[key], Mapping, "an object with a name for each step number")
+    found = {}
+    for step, name in edit[key].items():
+        number = int(step) if isinstance(step, str) and step.isdecimal() else step
+        one = {"step": number, "name": name}
+        found[step_in(document, one, "step").name] = name_in(document, one, "name")
+    return found
+
+
+def video_in(document: Document, edit: Edit, key: str = "video") -> str:
+    """The name of a video."""
+    value = edit.get(key)
+    if isinstance(value, str) and value in document.segments:
+        return value
+    raise unknown("video", value, document.segments)
+
+
+def time_in(document: Document, edit: Edit, key: str) -> float:
+    """Seconds, rounded to a millisecond and inside the video."""
+    value, end = edit.get(key), document.said.videos[video_in(document, edit)].end
+    if isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12:
+        return time_in_video(value, end)
+    raise refused(key, value, f"is not a time; give seconds from 0 to {end:g}.")
+
+
+def place_in(document: Document, edit: Edit, key: str) -> int:
+    """The place of a segment (`part`) or a click of the video."""
+    place, video = edit.get(key), video_in(document, edit)
+    some = document.segments[video] if key == "part" else document.said.videos[video].clicks
+    if is_place(place, len(some)):
+        return place
+    what = "segment" if key == "part" else "click"
+    raise refused(key, place, f"is not a {what} of {video}; it has {len(some)}, counted from 0.")
+
+
+def flag_in(_: Document, edit: Edit, key: str) -> bool:
+    """True or false; true by default."""
+    value = edit.get(key, True)
+    check_kind(key, value, bool, "true or false")
+    return bool(value)
+
+
+def kinds_in(document: Document, edit: Edit, key: str) -> dict[int, list[str]]:
+    """Severities by step number, which may be that of a merged step."""
+    kinds = edit.get(key, {})
+    check_kind(key, kinds, Mapping, "an object with severities for each step number")
+    found = {}
+    for step, wanted in kinds.items():
+        number = int(step) if isinstance(step, str) and step.isdecimal() else None
+        if not is_place(number, len(document.now)):
+            raise refused(key, step, "is not a step.")
+        for kind in as_items(key, wanted, str, "a list of severities"):
+            choose("severity", kind, dict.fromkeys(KINDS))
+        found[number] = list(wanted)
+    return found
+
+
+# ------------------------------------------------------------------ steps
+
+
+def rename(document: Document, names: Mapping[str, str], **_: Any) -> Document:
+    """Rename steps, which may swap names."""
+
+    def renamed(one: Segment) -> Segment:
+        return replace(one, step=names[one.step]) if one.step in names else one
+
+    return replace(
+        document,
+        steps=tuple(step._replace(name=names.get(step.name, step.name)) for step in document.steps),
+        segments={video: tuple(map(renamed, mine)) for video, mine in document.segments.items()},
+        said=document.said.renamed(names),
+    )
+
+
+def colour(document: Document, step: Step, colour: Any) -> Document:
+    if not isinstance(colour, str) or not re.fullmatch(r"#[0-9a-f]{6}", colour):
+        words = "is not allowed; give #rrggbb in lower case, such as #4477aa."
+        raise refused("colour", colour, words)
+    painted = (one._replace(colour=colour) if one == step else one for one in document.steps)
+    return replace(document, steps=tuple(painted))
+
+
+def add(document: Document, name: str) -> Document:
+    number = len(document.now)
+    step = Step(number, name, colours.colour(number))
+    return replace(document, steps=(*document.steps, step), now=(*document.now, number))
+
+
+def merge(document: Document, step: Step, into: Step | None) -> Document:
+    """Merge a step into another one or into background; its segments count as confirmed."""
+    if step == into:
+        raise refused("step", step.number, "cannot be merged into itself; choose another one.")
+    target = into and into.number
+    merged = replace(
+        document,
+        steps=tuple(one for one in document.steps if one != step),
+        now=tuple(target if one == step.number else one for one in document.now),
+        said=_merged(document, step.name, into and into.name),
+    )
+    for video, mine in document.segments.items():
+        touched = [(one.start, one.end) for one in mine if one.step == step.name]
+        if touched and into:
+            moved = (replace(o, step=into.name) if o.step == step.name else o for o in mine)
+            kept = join(moved, {time for both in touched for time in both})
+        else:
+            kept = tuple(one for one in mine if one.step != step.name)
+        if touched:
+            merged = merged.draw(video, kept, *touched)
+    return merged
+
+
+def _merged(document: Document, step: str, into: str | None) -> Annotations:
+    """The annotations without a step, which another one may replace."""
+    said = document.said
+    if into is not None:
+        renamed = said.renamed({step: into})
+        recipe = {one.name: one for one in reversed(renamed.recipe)}
+        ordered = [one for one in renamed.recipe if recipe[one.name] is one]
+        return msgspec.structs.replace(renamed, recipe=tuple(ordered))
+
+    def without(one: Annotation) -> Annotation:
+        return msgspec.structs.replace(
+            one,
+            segments=tuple(each for each in one.segments if each.step != step),
+            transcript=tuple(each for each in one.transcript if each != step),
+        )
+
+    return msgspec.structs.replace(
+        said,
+        videos={video: without(one) for video, one in said.videos.items()},
+        recipe=tuple(one for one in said.recipe if one.name != step),
+    )
+
+
+def severity(document: Document, **_: Any) -> Document:
+    """A severity edit changes only the list of corrections."""
+    return document
+
+
+# ------------------------------------------------------------------ segments
+
+
+def _at(document: Document, video: str, time: float) -> Segment:
+    """The segment to split at this time."""
+    mine = document.segments[video]
+    whole = next((one for one in mine if one.start < time < one.end), None)
+    if whole is None:
+        raise refused("time", time, f"is background in {video}; choose a time in a segment.")
+    if min(time - whole.start, whole.end - time) < LEAST:
+        words = f"is at the boundary of the segment; choose a time {LEAST:g} s or more inside it."
+        raise refused("time", time, words)
+    return whole
+
+
+def cut(document: Document, video: str, time: float) -> Document:
+    """Split a segment at `time`; both halves keep the step and count as confirmed."""
+    whole = _at(document, video, time)
+    others = [one for one in document.segments[video] if one is not whole]
+    halves = replace(whole, end=time), replace(whole, start=time)
+    return document.draw(video, [*others, *halves], (whole.start, whole.end))
+
+
+def split(document: Document, video: str, time: float, everywhere: Any) -> Document:
+    """Split a step at `time` into the old and a new step; `everywhere`: at the same share."""
+    whole = _at(document, video, time)
+    share = (time - whole.start) / whole.duration
+    taken, count = {each.name for each in document.steps}, 2
+    while f"{whole.step} ({count})" in taken:
+        count += 1
+    name = f"{whole.step} ({count})"
+    grown = add(document, name)
+    for place in document.segments if everywhere else [video]:
+        parts: list[Segment] = []
+        touched = []
+        for one in document.segments[place]:
+            middle = time
+            if one is not whole:
+                middle = time_in_video(one.start + share * one.duration, one.end)
+            chosen = one.step == whole.step if everywhere else one is whole
+            if chosen and min(middle - one.start, one.end - middle) >= LEAST:
+                parts += [replace(one, end=middle), replace(one, start=middle, step=name)]
+                touched.append((one.start, one.end))
+            else:
+                parts.append(one)
+        if touched:
+            grown = grown.draw(place, parts, *touched)
+    return grown
+
+
+def move(document: Document, video: str, part: int, edge: Any, time: float) -> Document:
+    """Move the start or end of a segment, and of a neighbour that touches it.
+
+    The segments on both sides of the boundary count as confirmed.
+    """
+    parts = list(document.segments[video])
+    choose("edge", edge, dict.fromkeys(("start", "end")))
+    # A point event is not a neighbour.
+    solid = [k for k, one in enumerate(parts) if not one.is_click or k == part]
+    around, at = [-1, *solid, len(parts)], solid.index(part) + 1
+    left, right = around[at - 1 : at + 1] if edge == "start" else around[at : at + 2]
+    here = getattr(parts[part], edge)
+    touching = left >= 0 and right < len(parts) and abs(parts[left].end - parts[right].start) < 1e-6
+    ends, starts = edge == "end" or touching, edge == "start" or touching
+    low, high = 0.0, document.said.videos[video].end
+    if left >= 0:
+        low = parts[left].start + LEAST if ends else parts[left].end
+    if right < len(parts):
+        high = parts[right].end - LEAST if starts else parts[right].start
+    moved = min(max(time, low), high) if low <= high else here
+    touched = []
+    if ends:
+        parts[left] = replace(parts[left], end=moved)
+        touched.append((parts[left].start, max(here, moved)))
+    if starts:
+        parts[right] = replace(parts[right], start=moved)
+        touched.append((min(here, moved), parts[right].end))
+    return document.draw(video, parts, *touched)
+
+
+def mark(document: Document, video: str, start: float, end: float, step: Step | None) -> Document:
+    """Label the interval from `start` to `end` as a step, or as background if the step is null."""
+    if end - start < LEAST:
+        raise OptionError(
+            f"the interval from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more.",
+            setting="end",
+            value=end,
+        )
+    kept = []
+    for one in document.segments[video]:
+        if one.start < start:
+            kept.append(one if one.end <= start else replace(one, end=start))
+        if one.end > end:
+            kept.append(one if one.start >= end else replace(one, start=end))
+    if step is not None:
+        kept.append(Segment(start, end, step.name))
+    return document.draw(video, join(sorted(kept), {start, end}), (start, end))
+
+
+def confirm(document: Document, video: str) -> Document:
+    """Confirm all segments of a video."""
+    return document.draw(video, document.segments[video], (0.0, document.said.videos[video].end))
+
+
+# ------------------------------------------------------------------ videos and findings
+
+
+def mistake(document: Document, video: str, holds: bool) -> Document:
+    """Mark a video as containing a mistake; with `holds` false, remove the mark.
+
+    A video without the mark becomes one that a person called normal.
+    """
+    before = document.said.videos[video]
+    if len(document.segments) - len(document.mistakes | {video}) < FEWEST_NORMAL and holds:
+        words = f": the reference set needs at least {FEWEST_NORMAL} videos."
+        raise refused("video", video, words)
+    return document.say(video, mistake=holds, normal=not holds and not before.mistake)
+
+
+def add_click(document: Document, video: str, time: float, step: Step) -> Document:
+    clicks = document.said.videos[video].clicks
+    return _with_clicks(document, video, [*clicks, Segment(time, time, step.name)])
+
+
+def move_click(document: Document, video: str, click: int, time: float) -> Document:
+    clicks = document.said.videos[video].clicks
+    clicks[click] = replace(clicks[click], start=time, end=time)
+    return _with_clicks(document, video, clicks)
+
+
+def remove_click(document: Document, video: str, click: int) -> Document:
+    clicks = document.said.videos[video].clicks
+    return _with_clicks(document, video, [*clicks[:click], *clicks[click + 1 :]])
+
+
+def complete_clicks(document: Document, video: str, complete: bool) -> Document:
+    """Mark the clicks of a video as complete; with `complete` false, as incomplete."""
+    if complete and not document.said.videos[video].clicks:
+        raise refused("video", video, "has no clicks. Click its steps first.")
+    return document.say(video, complete=complete)
+
+
+def _with_clicks(document: Document, video: str, clicks: list[Segment]) -> Document:
+    """Set the clicks of a video; refuse two steps at one time."""
+    for one, other in pairwise(sorted(set(clicks))):
+        if one.start == other.start:
+            words = f"in {video} has a click of another step. Move or remove it."
+            raise refused("time", one.start, words)
+    return document.click(video, set(clicks))
+
+
+def accept(document: Document, kind: Any, step: int | None, video: Any, fine: bool) -> Document:
+    """Accept a kind of finding about a step; with `fine` false, stop accepting it.
+
+    A finding without a step, such as the length of the video, is accepted for one video only.
+    """
+    check_kind("kind", kind, str, "the kind of finding, such as missed")
+    check_kind("video", video, str, "the name of the checked video")
+    one = Fine(str(kind), step, "" if step is not None else str(video))
+    return replace(document, fine=document.fine | {one} if fine else document.fine - {one})
+
+
+# ------------------------------------------------------------------ edits
+
+
+class Verb(NamedTuple):
+    """A kind of edit."""
+
+    run: Callable[..., Document]
+    words: str
+    """Its description."""
+    reads: Mapping[str, Reader]
+    """How each of its values is read."""
+    negated: str = ""
+    """The description if the last of its values is false."""
+
+
+VIDEO: dict[str, Reader] = {"video": video_in}
+MOMENT: dict[str, Reader] = {**VIDEO, "time": time_in}
+VERBS = {
+    "rename": Verb(
+        rename, "rename {step} to {name}", {"step": any_in, "name": any_in, "names": names_in}
+    ),
+    "colour": Verb(colour, "colour {step}", {"step": step_in, "colour": any_in}),
+    "add": Verb(add, "add step {name}", {"name": name_in}),
+    "merge": Verb(merge, "merge {step} into {into}", {"step": step_in, "into": step_or_none_in}),
+    "cut": Verb(cut, "split a segment in {video}", MOMENT),
+    "split": Verb(split, "split a step in {video}", {**MOMENT, "everywhere": any_in}),
+    "move": Verb(move, "move a boundary in {video}", {**MOMENT, "part": place_in, "edge": any_in}),
+    "mark": Verb(
+        mark,
+        "mark {step} in {video}",
+        {**VIDEO, "start": time_in, "end": time_in, "step": step_or_none_in},
+    ),
+    "confirm": Verb(confirm, "confirm {video}", VIDEO),
+    "severity": Verb(
+        severity,
+        "set the severity of {step}",
+        {"step": step_in, "severity": any_in, "kinds": kinds_in},
+    ),
+    "mistake": Verb(
+        mistake, "{video} contains a mistake", {**VIDEO, "holds": flag_in}, "{video} is normal"
+    ),
+    "click": Verb(add_click, "click {step} in {video}", {**MOMENT, "step": step_in}),
+    "move_click": Verb(move_click, "move a click in {video}", {**MOMENT, "click": place_in}),
+    "remove_click": Verb(remove_click, "remove a click in {video}", {**VIDEO, "click": place_in}),
+    "clicks_complete": Verb(
+        complete_clicks,
+        "clicks in {video} are complete",
+        {**VIDEO, "complete": flag_in},
+        "clicks in {video} are incomplete",
+    ),
+    "fine": Verb(
+        accept,
+        "accept a finding in {video}",
+        {"kind": any_in, "step": learned_step_in, "video": any_in, "fine": flag_in},
+        "stop accepting a finding in {video}",
+    ),
+}
+
+
+def apply(document: Document, edit: Edit) -> Document:
+    """Return the document after one edit; refuse an edit that does not fit."""
+    if not isinstance(edit, Mapping):
+        raise OptionError(
+            f"an edit must be an object with a verb under 'do', not {edit!r}.", value=edit
+        )
+    verb = choose("do", str(edit.get("do")), VERBS)
+    after = verb.run(
+        document, **{key: read(document, edit, key) for key, read in verb.reads.items()}
+    )
+    names = [step.name for step in after.steps]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise refused("name", twice, "is already a step. Merge the two instead.")
+    return after
+
+
+def correct(document: Document, edit: Edit) -> Document:
+    """Apply a new edit; refuse a name that differs from another one only by capitals or spaces.
+
+    Stored edits skip this check, so that old corrections still load.
+    """
+    after = apply(document, edit)
+    for step in set(after.steps) - set(document.steps) if edit["do"] in ("rename", "add") else ():
+        same = (o for o in after.steps if o != step and plain(o.name) == plain(step.name))
+        if other := next(same, None):
+            words = f"is already a step, {other.name!r}. Merge the two instead."
+            raise refused("name", step.name, words)
+    return after
+
+
+def plain_edit(document: Document, edit: Edit) -> dict[str, Any]:
+    """Return an `edit` of the `document` with only the values that its verb uses."""
+    kept = {key: edit[key] for key in ("do", *VERBS[edit["do"]].reads) if key in edit}
+    try:
+        json.dumps(kept, allow_nan=False)
+        for key, value in kept.items():
+            if key != "video" or value not in document.segments:  # file names may not be UTF-8
+                json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise OptionError(
+            f"the edit {edit['do']} cannot be saved as JSON ({error}). Use strings and numbers."
+        ) from error
+    return kept
+
+
+def describe(document: Document, edit: Edit) -> str:
+    """Return a description of an edit of the `document`."""
+    verb, several = VERBS[edit["do"]], edit.get("names")
+    if several is not None and edit["do"] == "rename":
+        return f"rename {len(several)} steps"
+    step, into = (
+        document.step(edit[key]) if edit.get(key) is not None else None for key in ("step", "into")
+    )
+    negated = verb.negated and not edit.get([*verb.reads][-1], True)
+    words = (verb.negated if negated else verb.words).format(
+        step=step.name if step else "background",
+        into=into.name if into else "background",
+        name=edit.get("name"),
+        video=edit.get("video", ""),
+    )
+    return words.encode(errors="replace").decode()
