@@ -215,6 +215,11 @@ class Procedure:
         Hierarchy
             One tree for all videos, with the current step names.
 
+        Raises
+        ------
+        ProcedureError
+            The version that learned the procedure did not store a hierarchy.
+
         Examples
         --------
         >>> proc.hierarchy().groups(2)
@@ -349,6 +354,11 @@ class Procedure:
         Procedure
             A new procedure; this one does not change.
 
+        Raises
+        ------
+        OptionError
+            A step does not exist, or a new name is empty or already in use.
+
         Examples
         --------
         >>> proc.rename({0: "slice bread", "add jam": "spread jam"}).steps
@@ -377,6 +387,11 @@ class Procedure:
         -------
         Procedure
             A new procedure; this one does not change.
+
+        Raises
+        ------
+        AnnotationError
+            A video does not exist.
 
         Examples
         --------
@@ -539,6 +554,11 @@ class Procedure:
         list of str
             Names of videos.
 
+        Raises
+        ------
+        OptionError
+            `n` is not a whole number, or the training data cannot be read again.
+
         Examples
         --------
         >>> len(proc.suggest(2))
@@ -560,6 +580,11 @@ class Procedure:
         -------
         list of tuple
             (video, reason), the most useful first.
+
+        Raises
+        ------
+        OptionError
+            `n` is not a whole number, or the training data cannot be read again.
 
         Examples
         --------
@@ -600,6 +625,11 @@ class Procedure:
         -------
         list of Features
             In the order of `timelines`.
+
+        Raises
+        ------
+        OptionError
+            The files are missing or have changed, or the training data were arrays.
 
         Examples
         --------
@@ -691,6 +721,11 @@ class Procedure:
         Timeline
             The segments with their confidence. For an annotated training video, its annotation.
 
+        Raises
+        ------
+        VideoError, FeatureError, OptionError
+            As for `features`.
+
         Examples
         --------
         >>> [segment.step for segment in proc.segment(new)]
@@ -751,6 +786,11 @@ class Procedure:
         -------
         Report
             The findings, with their probabilities.
+
+        Raises
+        ------
+        VideoError, FeatureError, OptionError
+            As for `features`; also if a share or a rule is wrong.
 
         Examples
         --------
