@@ -72,7 +72,7 @@ def test_videos_are_learned_without_torch(tmp_path: Path) -> None:
         STEPCUT_CACHE=str(tmp_path),
     )
     assert done.returncode == 2
-    assert "needs openvino or torch, but none is installed. Run: " in done.stderr
+    assert "needs openvino, which is not installed. Run: " in done.stderr
     assert "pip install openvino" in done.stderr
 
 

@@ -125,7 +125,7 @@ class Stranger(Target):
     def spoil(self, victim, data, random):
         """Replace the file by something else; the target of a link must stay unchanged."""
         victim.unlink(missing_ok=True)
-        outside = victim.parent.parent / "outside"
+        outside = outside_of(victim)
         outside.write_bytes(OUTSIDE)
         kind = random.randrange(5)
         if kind == 0:
@@ -144,6 +144,12 @@ class Stranger(Target):
 
 
 OUTSIDE = b"somebody else's"
+
+
+def outside_of(path):
+    """A file of somebody else, beside the procedure that has this file."""
+    procedures = (up for up in (path, *path.parents) if up.suffix == ".proc")
+    return next(procedures, path.parent).with_name("outside")
 
 
 def label_targets(folder):
@@ -181,7 +187,7 @@ def other_targets(folder):
     from stepcut.procedure.loading import load
 
     def correct(place):
-        outside = place.parent / "outside"
+        outside = outside_of(place)
         try:
             Edits(place).do({"do": "rename", "step": 0, "name": "pour"})
             str(load(place))
