@@ -127,7 +127,8 @@ def write_rules(path: Path | Address, rules: Sequence[Rule]) -> None:
 
 def check_rules(rules: Sequence[Rule]) -> None:
     """Refuse rules that no video can keep together."""
-    clash = next((pair for pair in product(rules, rules) if _contradict(*pair)), ())
+    pairs = (pair for pair in product(rules, rules) if _contradict(*pair))
+    clash: Sequence[Rule] = next(pairs, ())
     before = [rule for rule in rules if rule.kind == "before"]
     try:
         TopologicalSorter(grouped((rule.other, rule.step) for rule in before)).prepare()

@@ -63,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
     one = next(iter(others))
     names = compare(found, others).names
     before = found.timelines[one].rename(names)
-    rows = {"truth": others[one], "no labels": before, "3 labels": taught.timelines[one]}
-    for title, shown in rows.items():
+    lines = {"truth": others[one], "no labels": before, "3 labels": taught.timelines[one]}
+    for title, shown in lines.items():
         print(f"   {title:>10}  {sketch(shown, others[one].end)}")
     print(f"   {'':>10}  {', '.join(f'{n} {step}' for n, step in enumerate(STEPS, 1))}; · none")
     print(f"   All {len(others)} compared with the truth: {figures(found, taught, others)}")
