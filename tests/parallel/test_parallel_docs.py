@@ -14,7 +14,8 @@ def test_the_tables_are_those_of_the_script(monkeypatch):
     script = importlib.import_module("scale")
     costs = json.loads((ROOT / "benchmarks" / "scale_costs.json").read_text())
     text = (ROOT / "benchmarks" / "reports" / "scale.md").read_text()
-    assert script.fill(text, costs) == text
-    assert script.fill(text, {**costs, "cpu_frame": 1.0}) != text
+    tables = {"figures": script.figures(costs), "plan": script.plan(costs)}
+    assert script.shared.fill(text, tables) == text
+    assert script.shared.fill(text, {"plan": script.plan({**costs, "cpu_frame": 1.0})}) != text
     with pytest.raises(SystemExit, match="a mark for plan"):
-        script.fill(text.replace("<!-- plan", "<!-- plans"), costs)
+        script.shared.fill(text.replace("<!-- plan", "<!-- plans"), tables)

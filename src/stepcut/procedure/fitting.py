@@ -56,7 +56,7 @@ def fit(
         samples = {one.name: len(one.rows) for one in features}
         said = annotations.constraints(samples, features[0].rate, names or [])
         constraints = _accepted(method, said, [*samples.values()])
-    method = method.fit(rows, constraints, progress, checkpoint)
+    method = method.fit(rows, constraints, progress=progress, checkpoint=checkpoint)
     readings = [method.read(one) for one in rows]
     embedded = [one.embedding for one in readings]
     quality = Quality(warning=warn_of_nothing_shared(method.agreement_, method.steps_))

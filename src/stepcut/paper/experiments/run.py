@@ -119,6 +119,7 @@ def run_experiment(
     --------
     >>> from stepcut.formats import write_folder
     >>> files = write_folder("kitchen/sandwich", dict.fromkeys(videos, labels), "csv")
+    >>> from pathlib import Path
     >>> Path("kitchen/sandwich/features/toy").mkdir(parents=True)
     >>> for name, rows in videos.items():
     ...     np.save(f"kitchen/sandwich/features/toy/{name}.npy", rows)
