@@ -1007,7 +1007,7 @@ def test_a_step_is_created_while_tapping_on_a_phone(browser, served):
     tab.locator("dialog input").fill("add jam")
     tab.keyboard.press("Enter")
     wait_saved(tab, "Saved: click add jam in one")
-    assert clicks_of(served.viewer.folder) == [(0.0, 3)]
+    assert clicks_of(Edits(served.viewer.folder)) == [(0.0, 3)]
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
     tab.close()
 

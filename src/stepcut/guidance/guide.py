@@ -4,7 +4,8 @@ The current step is the most probable one of the newest frame, given the past on
 no step. A step counts as done once it was current for a quarter of its usual duration. Alarms are
 those of `check`, with its probabilities and words: a step that is missing where it was due, out of
 order, repeated or too long, and another task; at the end, a step that was not seen. They wait for
-half of the usual duration of a step, so that short errors of the segmentation raise none.
+half of the usual duration of a step, and for a reading of all frames so far to show the same: it
+looks back, so errors of the moment raise none.
 Memory is bounded: a few numbers per step, and the rows of `LONGEST` usual videos.
 """
 
@@ -27,7 +28,7 @@ from stepcut.errors import FeatureError
 from stepcut.features.features import check_rows
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import Online, Reading
-from stepcut.order.learn import Occurrence
+from stepcut.order.learn import Occurrence, find_occurrences
 from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
 from stepcut.settings import check_number
@@ -176,6 +177,8 @@ class Guide:
         """Firm occurrences, if there are rules."""
         self.now = self.last = BACKGROUND
         self.reported: set[tuple[str, int | None]] = set()
+        self.doubted: dict[tuple[str, int | None], int] = {}
+        """Alarms that looking back did not confirm, and after how many rows."""
 
     def push(
         self, time: float, row: Array, skipped: int = 0, alerts: Sequence[Alert] = ()
@@ -365,11 +368,39 @@ class Guide:
                 alerts.append(Alert("rule", one.reason, one.step, one.confidence))
         return alerts
 
+    def _confirmed(self, sign: Sign) -> bool:
+        """Whether a reading of all rows so far shows the same; True if rows are missing."""
+        rows, usual = [row for row, _, _ in self.rows if row is not None], self.expectations.usual
+        if self.read is None or len(rows) < self.pushed:
+            return True
+        parts = find_occurrences(self.read(np.stack(rows))[0], self.rate)
+        first = {part.step: part.start for part in reversed(parts)}
+        spent = {step: sum(part.spent for part in parts if part.step == step) for step in first}
+        done = {step for step, seconds in spent.items() if seconds >= ENOUGH * self.usual[step]}
+        step = BACKGROUND if sign.step is None else sign.step
+        if sign.kind == "missed":
+            return step not in done and done.issuperset(sign.others)
+        if step not in first:
+            return False
+        if sign.kind == "extra":
+            return sum(part.step == step for part in parts) > 1
+        if sign.kind == "unusual":
+            longer = duration(usual.paces[step], spent[step], parts[-1])
+            return longer.how == "long" and longer.chance < self._rare
+        early = [first[step] < first[other] for other in sign.others if other in first]
+        return (sign.how == "early") in early
+
     def _alarm(self, sign: Sign) -> list[Alert]:
         """Raise an alarm once if it is rare in normal videos; a critical step that is due always."""
         key, critical = (sign.kind, sign.step), self.expectations.severity.critical
         always = sign.kind == "missed" and sign.step in critical
         if (sign.chance >= self._rare and not always) or key in self.reported:
+            return []
+        # A step that stays too long is asked for at every row.
+        if sign.kind == "unusual" and self.pushed < self.doubted.get(key, 0) + self.room // 20:
+            return []
+        if not self._confirmed(sign):
+            self.doubted[key] = self.pushed
             return []
         self.reported.add(key)
         reason = explain(sign, self.expectations, self.steps)
