@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The lowest versions that pyproject.toml allows of the plain dependencies, in a clean environment: the tests of
+# The lowest versions that pyproject.toml allows of the plain dependencies and of openpyxl, in a clean environment: the tests of
 # what leans on those packages most.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -8,7 +8,8 @@ trap 'rm -rf "$work"' EXIT
 python=$(command -v python3.11 || command -v python3)
 "$python" - "$root/pyproject.toml" > "$work/lowest.txt" <<'PY'
 import re, sys, tomllib
-for line in tomllib.load(open(sys.argv[1], "rb"))["project"]["dependencies"]:
+project = tomllib.load(open(sys.argv[1], "rb"))["project"]
+for line in [*project["dependencies"], *project["optional-dependencies"]["xlsx"]]:
     found = re.match(r"([\w-]+)>=([\d.]+)[^;]*(;.*)?$", line)
     assert found, f"{line}: no lower bound"
     print(f"{found[1]}=={found[2]}{found[3] or ''}")
