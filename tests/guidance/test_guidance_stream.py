@@ -362,13 +362,13 @@ def test_a_camera_that_is_unplugged_is_waited_for(monkeypatch):
         plugged.clear()
 
     def lost(outage):
-        outages.append(outage)
-        plugged.set()
+        outages.append(outage.reason)
+        if "/dev/no-such-camera" in outage.reason:  # on a busy machine, "it ended" comes first
+            plugged.set()
 
     with contextlib.closing(stream(connect, lost=lost)) as samples:
         taken = [next(samples) for _ in range(7)]
-    assert outages
-    assert "/dev/no-such-camera" in outages[0].reason
+    assert "/dev/no-such-camera" in outages[-1]
     assert len(taken) == 7
 
 
