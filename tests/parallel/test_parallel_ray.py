@@ -80,12 +80,15 @@ def test_no_cluster_at_the_address():
 
 
 ALONE = """
-import json, os, psutil
+import contextlib, json, os, psutil
 from stepcut.parallel.ray import Ray
 engine = Ray(workers=1)
 assert engine.map(abs, [-3]) == [3]
 me = psutil.Process()
-all_of_it = [c for p in [me, *me.children(recursive=True)] for c in p.net_connections("tcp")]
+all_of_it = []
+for process in [me, *me.children(recursive=True)]:
+    with contextlib.suppress(psutil.NoSuchProcess):  # one that ended meanwhile
+        all_of_it += process.net_connections("tcp")
 listening = {c.laddr.ip for c in all_of_it if c.status == "LISTEN"}
 folder = engine._files
 engine.close()
