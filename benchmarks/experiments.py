@@ -16,7 +16,7 @@ from typing import Any
 
 import shared
 from shared import arguments
-from stepcut.evaluation.compare import NO_VIDEO
+from stepcut.evaluation.clock import NO_VIDEO
 from stepcut.paper.experiments import Results, run_experiment
 from stepcut.progress import Bar
 

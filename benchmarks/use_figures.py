@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from stepcut.evaluation.compare import reduce_edges
+from stepcut.evaluation.evaluate import reduce_edges
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.likelihood import close_order, count_first, insert_relations, reduce_order
 from stepcut.paper.datasets import Task, TaskVideo

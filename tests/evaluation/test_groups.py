@@ -6,8 +6,7 @@ from kitchen_kit import STEPS, film
 
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.evaluation.compare import adjust
-from stepcut.evaluation.groups import compare_groups
+from stepcut.evaluation.compare import adjust, compare_groups
 from stepcut.procedure.learning import learn
 from stepcut.timeline import Segment, Timeline
 

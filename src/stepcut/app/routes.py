@@ -36,7 +36,7 @@ from stepcut.app.watching import Watching
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, VideoError, as_items, choose
 from stepcut.evaluation.budget import time_budget
-from stepcut.evaluation.groups import compare_groups
+from stepcut.evaluation.compare import compare_groups
 
 # Imported here, because concurrent imports in request threads can see partial modules.
 from stepcut.features.video.container import probe

@@ -6,7 +6,7 @@ from pathlib import Path
 from stepcut.cli.common import ask_procedure, show_table
 from stepcut.errors import OptionError
 from stepcut.evaluation.budget import draw_budget, only_confirmed, time_budget
-from stepcut.evaluation.groups import compare_groups
+from stepcut.evaluation.compare import compare_groups
 from stepcut.features.find import find_inputs, name_videos
 from stepcut.files.figures import save_figure
 from stepcut.order.orders import counted

@@ -5,10 +5,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.clock import merge_names, refuse_clicks
@@ -18,11 +17,9 @@ from stepcut.settings import check_number
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline, is_unnamed
 
-NOTHING = "(no step)"
-
 
 class Stretch(NamedTuple):
-    """A stretch of time in which neither timeline changes."""
+    """A stretch of time in which neither timeline changes; a gap is the step `(no step)`."""
 
     start: float
     end: float
@@ -51,8 +48,7 @@ class Agreement(NamedTuple):
 def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) -> Agreement:
     """Compare two timelines of each video, summing times and boundaries over all videos.
 
-    Steps are matched by name; gaps are `(no step)`. `tolerance` is the seconds by which two
-    boundaries may differ.
+    Steps are matched by name. `tolerance` is the seconds by which two boundaries may differ.
 
     >>> ours = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")])
     >>> found = agree([(ours, Timeline([Segment(0, 5, "pour"), Segment(5, 10, "stir")]))])
@@ -64,8 +60,8 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
     matched, boundaries = list[float](), 0
     found = [stretches(*pair) for pair in pairs]
     for video in found:
-        for start, end, first, second in video:
-            mass[first, second] += end - start
+        for start, end, *labels in video:
+            mass[labels[0], labels[1]] += end - start
         ours, theirs = (
             [left.end for left, right in pairwise(video) if left[side] != right[side]]
             for side in (2, 3)
@@ -89,7 +85,6 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
 
 
 def _kappa(mass: Mapping[tuple[str, str], float]) -> float:
-    """Return Cohen's kappa of pairs of labels with these seconds."""
     from sklearn.metrics import cohen_kappa_score
 
     if len({label for both in mass for label in both}) < 2:
@@ -99,23 +94,19 @@ def _kappa(mass: Mapping[tuple[str, str], float]) -> float:
 
 def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
     """Split the time of the longer timeline wherever one of them changes."""
-    ends = {
-        0.0,
-        first.end,
-        second.end,
-        *(time for t in (first, second) for s in t for time in (s.start, s.end)),
-    }
-    borders = np.array(sorted(ends))
-    middles: NDArray[Any] = (borders[:-1] + borders[1:]) / 2
+    sides = (first, second)
+    times = {time for side in sides for s in side for time in (s.start, s.end)}
+    borders = np.array(sorted({0.0, first.end, second.end, *times}))
     labels = [
-        [NOTHING if k == BACKGROUND else t.steps[k] for k in t.labels(middles).tolist()]
-        for t in (first, second)
+        ["(no step)" if k == BACKGROUND else t.steps[k] for k in numbers.tolist()]
+        for t in sides
+        for numbers in [t.labels((borders[:-1] + borders[1:]) / 2)]
     ]
     pieces = zip(pairwise(borders.tolist()), zip(*labels, strict=True), strict=True)
     found = []
     for both, group in groupby(pieces, key=lambda each: each[1]):  # merge equal neighbours
-        times = [time for time, _ in group]
-        found.append(Stretch(times[0][0], times[-1][1], *both))
+        spans = [span for span, _ in group]
+        found.append(Stretch(spans[0][0], spans[-1][1], *both))
     return found
 
 
@@ -153,14 +144,14 @@ def match_steps(
         for side, found, other in zip(sides, unnamed, reversed(named), strict=True)
     )
     shared = np.zeros((len(rows), len(columns)))
-    for one, other in pairs:
-        for start, end, a, b in stretches(one, other):
+    for pair in pairs:
+        for start, end, a, b in stretches(*pair):
             if a in rows and b in columns and (a in unnamed[0] or b in unnamed[1]):
                 shared[rows.index(a), columns.index(b)] += end - start
     found = [(rows[i], columns[j]) for i, j in best_pairs(shared)]
+    taken = named[0] | named[1]
     names = [
-        {step: f"{step} (no name yet)" for step in side if plain(step) in named[0] | named[1]}
-        for side in unnamed
+        {step: f"{step} (no name yet)" for step in side if plain(step) in taken} for side in unnamed
     ]
     for a, b in found:
         if a in unnamed[0]:
@@ -171,12 +162,7 @@ def match_steps(
     if any(unnamed):
         listed = ", ".join(f"{a} = {b}" for a, b in found) or "none"
         notes.append(f"Steps without a name are matched by their overlap: {listed}.")
-    timelines = [
-        timeline.rename(new)
-        for side, new in enumerate(names)
-        for timeline in (pair[side] for pair in pairs)
-    ]
-    spelled, _ = merge_names(timelines)
+    spelled, _ = merge_names(pair[i].rename(new) for i, new in enumerate(names) for pair in pairs)
     full = [
         {step: spelled.get(new.get(step, step), step) for step in side}
         for side, new in zip(sides, names, strict=True)
@@ -204,29 +190,19 @@ def compare_annotations(
     ours, theirs, notes = match_steps(both)
     if clicks := sum(len(timeline.clicks) for pair in both for timeline in pair):
         notes.append(f"Clicks have no length and are not compared ({clicks}).")
-    pairs = {
-        name: (one.rename(ours), other.rename(theirs))
-        for name, (one, other) in zip(common, both, strict=True)
-    }
-    found = {name: agree([pair], tolerance) for name, pair in pairs.items()}
-    whole = agree(list(pairs.values()), tolerance)
+    pairs = [(one.rename(ours), other.rename(theirs)) for one, other in both]
+    found = {name: agree([pair], tolerance) for name, pair in zip(common, pairs, strict=True)}
     rows: list[list[Cell]] = [
         [name, each.seconds, each.kappa, 100 * each.same, 100 * each.boundaries, each.distance]
-        for name, each in [*found.items(), ("all", whole)]
+        for name, each in [*found.items(), ("all", agree(pairs, tolerance))]
     ]
-    columns = [
-        "video",
-        "seconds",
-        "kappa",
-        "same %",
-        f"boundaries within {tolerance:g} s %",
-        "median apart s",
-    ]
+    boundaries = f"boundaries within {tolerance:g} s %"
+    columns = ["video", "seconds", "kappa", "same %", boundaries, "median apart s"]
     if unmatched := sorted({*first, *second} - {*common, *common.values()}):
         notes.append(f"Only in one of the two: {', '.join(unmatched)}.")
     apart = {
         name: Timeline(
-            [Segment(s.start, s.end, f"{s.first} | {s.second}") for s in each.disagreements],
+            [Segment(start, end, f"{a} | {b}") for start, end, a, b in each.disagreements],
             video=name,
         )
         for name, each in found.items()

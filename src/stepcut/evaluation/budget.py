@@ -16,7 +16,6 @@ from stepcut.timeline import Segment, Timeline
 
 Groups = Mapping[str, Mapping[str, Timeline]]
 """Group -> video -> timeline; a single group may be called ""."""
-NO_STEP = "(no step)"
 TRUE_SHARES = {False: (0.3, 1.7), True: (0.6, 1.6)}
 """80 % of the true seconds of a step were between these multiples of the predicted ones.
 
@@ -26,12 +25,10 @@ CaptainCook4D).
 
 
 def is_unchecked(segment: Segment) -> bool:
-    """Whether a segment is a prediction that no person has confirmed."""
     return segment.confidence is not None
 
 
 def only_confirmed(groups: Groups) -> dict[str, dict[str, Timeline]]:
-    """Return the groups without unchecked segments, and without videos that have no other."""
     kept = {
         group: {
             name: replace(timeline, segments=tuple(s for s in timeline if not is_unchecked(s)))
@@ -91,18 +88,17 @@ def time_budget(
     everything = [timeline for videos in groups.values() for timeline in videos.values()]
     if steps is None:
         steps = list(dict.fromkeys(step for timeline in everything for step in timeline.steps))
-    segments = [segment for timeline in everything for segment in timeline]
-    unchecked = any(map(is_unchecked, segments))
-    labelled = not all(map(is_unchecked, segments))
+    checks = [is_unchecked(segment) for timeline in everything for segment in timeline]
+    unchecked, labelled = any(checks), not all(checks)
     rows: list[list[Cell]] = []
     for group, videos in groups.items():
-        parts = {name: {name: one} for name, one in videos.items()} if per_video else {"": videos}
+        parts = (
+            {name: [one] for name, one in videos.items()} if per_video else {"": videos.values()}
+        )
         for name, part in parts.items():
-            for step, cells in _count(list(part.values()), steps, labelled):
-                if step == NO_STEP and confirmed_only:
-                    continue
-                place = name if per_video else sum(_does(one, step) for one in part.values())
-                row: list[Cell] = [place, step] if per_video else [step, place]
+            counted = list(_count(list(part), steps, labelled))
+            for step, number, cells in counted[: len(steps)] if confirmed_only else counted:
+                row: list[Cell] = [name, step] if per_video else [step, number]
                 shown = cells if unchecked else [*cells[:2], *cells[4:-1]]
                 rows.append([*([group] if group else []), *row, *shown])
     figures = ["count", "total s", "mean s", "SD s", "share %"]
@@ -116,7 +112,6 @@ def time_budget(
 
 
 def error_note(labelled: bool) -> str:
-    """Describe the error of figures from unchecked segments."""
     low, high = TRUE_SHARES[labelled]
     learned = "with a few labels" if labelled else "without labels"
     return (
@@ -129,36 +124,36 @@ def error_note(labelled: bool) -> str:
 
 def _count(
     timelines: Sequence[Timeline], steps: Sequence[str], labelled: bool
-) -> Iterator[tuple[str, list[Cell]]]:
-    """Yield the figures of each step over these timelines, and of the time without a step."""
+) -> Iterator[tuple[str, int, list[Cell]]]:
     whole = sum(timeline.end for timeline in timelines)
     for step in steps:
-        done = [one for timeline in timelines for one in timeline if one.step == step]
+        each = [[one for one in timeline if one.step == step] for timeline in timelines]
+        done = [one for some in each for one in some]
         spent = [one.duration for one in done if not one.is_click]
         total = float(sum(spent))
         mean = float(np.mean(spent)) if spent else None
-        spread = float(np.std(spent, ddof=1)) if len(spent) > 1 else None
+        deviation = float(np.std(spent, ddof=1)) if len(spent) > 1 else None
         share = 100 * total / whole if whole else None
         predicted = sum(one.duration for one in done if is_unchecked(one))
         unchecked = 100 * predicted / total if total else None
-        yield (
-            step,
-            [len(done), total, *true_range(done, labelled), mean, spread, share, unchecked],
-        )
+        cells: list[Cell] = [
+            len(done),
+            total,
+            *true_range(done, labelled),
+            mean,
+            deviation,
+            share,
+            unchecked,
+        ]
+        yield step, sum(map(bool, each)), cells
     if all(timeline.duration is not None for timeline in timelines) and whole:
-        idle = sum(_idle(timeline) for timeline in timelines)
-        yield NO_STEP, [None, idle, None, None, None, None, 100 * idle / whole, None]
-
-
-def _idle(timeline: Timeline) -> float:
-    """Return the seconds of the video without a step."""
-    return float(sum(end - start for start, end in timeline.crop(0, timeline.end).gaps()))
-
-
-def _does(timeline: Timeline, step: str) -> bool:
-    if step == NO_STEP:
-        return _idle(timeline) > 0
-    return any(segment.step == step for segment in timeline)
+        idle = [
+            float(sum(end - start for start, end in timeline.crop(0, timeline.end).gaps()))
+            for timeline in timelines
+        ]
+        total, share = sum(idle), 100 * sum(idle) / whole
+        videos = sum(one > 0 for one in idle)
+        yield "(no step)", videos, [None, total, None, None, None, None, share, None]
 
 
 @drawn_with(FIXED)
@@ -170,16 +165,12 @@ def draw_budget(groups: Groups, steps: Sequence[str]) -> Any:
     width = 0.8 / max(len(groups), 1)
     for place, (name, videos) in enumerate(groups.items()):
         spent = [
-            [
-                sum(one.duration for one in timeline if one.step == step)
-                for timeline in videos.values()
-            ]
+            [sum(one.duration for one in t if one.step == step) for t in videos.values()]
             for step in steps
         ]
-        at = np.arange(len(steps)) + (place - (len(groups) - 1) / 2) * width
         boxes = ax.boxplot(
             spent,
-            positions=at,
+            positions=np.arange(len(steps)) + (place - (len(groups) - 1) / 2) * width,
             widths=0.9 * width,
             orientation="horizontal",
             patch_artist=True,

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, as_items
-from stepcut.evaluation.compare import NO_VIDEO
 from stepcut.features.find import natural
 from stepcut.features.spec import VECTORS
 from stepcut.files.addresses import as_path
@@ -31,33 +30,33 @@ from stepcut.timeline import Timeline, is_unnamed
 CLOCK = 2.0
 """Samples per second at which timelines are compared. 2 reproduces the published scores of
 `random`, which fall with more samples."""
+NO_VIDEO = ("random", "uniform", "one-cluster")
+"""The baselines of every table, which ignore the video."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Edges = Iterable[tuple[str, str]] | None
-Found = Procedure | Mapping[str, Timeline] | str | os.PathLike[str]
-Truth = Any | Mapping[str, Timeline] | str | os.PathLike[str]
+Timelines = Mapping[str, Timeline]
+Found = Procedure | Timelines | str | os.PathLike[str]
+Truth = Any | Timelines | str | os.PathLike[str]
 
 
 class Known(NamedTuple):
-    """The annotations to compare with."""
+    """The annotations to compare with; graph and task of each video if a data set has them."""
 
-    timelines: Mapping[str, Timeline]
+    timelines: Timelines
     origin: str
-    """Where they come from, in a word."""
     graphs: Mapping[str, Edges] = {}
-    """The graph of the task of each video, if its data set has one."""
     activities: Mapping[str, str] = {}
-    """The task of each video, if the data set has tasks."""
 
 
 class Opened(NamedTuple):
     """The result of one run of a method."""
 
-    timelines: Mapping[str, Timeline]
-    steps: Sequence[str]
+    timelines: Timelines
+    steps: Sequence[str] = ()
     """Names of all steps, including unused ones."""
-    seed: str
-    labelled: set[str]
+    seed: str = "unknown"
+    labelled: frozenset[str] = frozenset()
     """Videos annotated by a person."""
     rate: Fraction | None = None
     """Rows per second of feature files, if the user set it."""
@@ -69,22 +68,16 @@ def open_rows(source: Any, reading: Mapping[str, Any] = NOTHING) -> dict[str, li
         isinstance(one, Timeline) for one in source.values()
     )
     rows = source if isinstance(source, Mapping) and not timelines else {"ours": source}
-    if taken := [name for name in rows if name in NO_VIDEO]:
-        raise OptionError(
-            f"row {taken[0]!r} has the name of a baseline. Rename it.",
-            setting="row",
-            value=taken[0],
-        )
-    return {name: _open_row(one, reading) for name, one in rows.items()}
-
-
-def _open_row(source: Any, reading: Mapping[str, Any]) -> list[Opened]:
-    """Open one result, or several runs with different seeds."""
-    alone = isinstance(source, str | os.PathLike | Mapping) or hasattr(source, "timelines")
-    runs = source if isinstance(source, Iterable) and not alone else [source]
-    opened = [_open(one, reading) for one in runs]
-    if not opened:
-        raise OptionError("nothing to evaluate. Pass a procedure, its path, or timelines.")
+    opened = {}
+    for name, runs in rows.items():
+        if name in NO_VIDEO:
+            what = f"row {name!r} has the name of a baseline. Rename it."
+            raise OptionError(what, setting="row", value=name)
+        alone = isinstance(runs, str | os.PathLike | Mapping) or hasattr(runs, "timelines")
+        several = isinstance(runs, Iterable) and not alone
+        opened[name] = [_open(one, reading) for one in (runs if several else [runs])]
+        if not opened[name]:
+            raise OptionError("nothing to evaluate. Pass a procedure, its path, or timelines.")
     return opened
 
 
@@ -94,18 +87,17 @@ def _open(found: Any, reading: Mapping[str, Any]) -> Opened:
         # Timelines need no model.
         found = read_outline(place) if is_procedure(place) else read_folder(found, **reading)
     if isinstance(found, Mapping):
-        return Opened(found, (), "unknown", set())
+        return Opened(found)
     if not hasattr(found, "config"):
         raise OptionError(
             f"{found!r} cannot be evaluated. Pass a procedure, its path, or timelines by video.",
             setting="proc_or_timelines",
             value=found,
         )
-    seed = str(found.config.seed)
-    labelled = set(found.annotations.annotated)
     vectors = found.config.backbone["name"] == VECTORS
     rate = as_rate(found.config.rate, "rate") if vectors else None
-    return Opened(found.timelines, found.steps, seed, labelled, rate)
+    labelled = frozenset(found.annotations.annotated)
+    return Opened(found.timelines, found.steps, str(found.config.seed), labelled, rate)
 
 
 def read_truth(truth: Any, reading: Mapping[str, Any] = NOTHING) -> Known:
@@ -114,34 +106,27 @@ def read_truth(truth: Any, reading: Mapping[str, Any] = NOTHING) -> Known:
         kind, _, root = truth.partition(":")
         data_set: Any = find("dataset", kind, setting="data set")
         chosen = {name: value for name, value in reading.items() if name in data_set.options}
-        videos = [
-            (task, name, timeline)
-            for task in data_set.load(root, **chosen)
-            for name, timeline in task.timelines.items()
-        ]
+        videos = [(task, name) for task in data_set.load(root, **chosen) for name in task.timelines]
         # Two tasks may have videos of one name.
-        names = short_names([f"{task.name}/{name}" for task, name, _ in videos])
-        tasks = dict(zip(names, (task for task, _, _ in videos), strict=True))
+        names = short_names([f"{task.name}/{name}" for task, name in videos])
+        known = dict(zip(names, videos, strict=True))
         return Known(
-            dict(zip(names, (timeline for _, _, timeline in videos), strict=True)),
+            {short: task.timelines[name] for short, (task, name) in known.items()},
             kind,
-            {name: task.graph for name, task in tasks.items()},
-            {name: task.name for name, task in tasks.items()},
+            {short: task.graph for short, (task, _) in known.items()},
+            {short: task.name for short, (task, _) in known.items()},
         )
     if isinstance(truth, str | os.PathLike):
         read = read_folder(truth, confirmed=True, **reading)
         return Known(read, Path(truth).name or str(truth))
-    if not isinstance(truth, Mapping):
-        if not hasattr(truth, "timelines"):
-            raise OptionError(
-                f"truth={truth!r} has no timelines. Pass a folder, timelines by video, or a task.",
-                setting="truth",
-                value=truth,
-            )
-        graphs = dict.fromkeys(truth.timelines, getattr(truth, "graph", None))
-        return Known(truth.timelines, str(getattr(truth, "name", "unnamed")), graphs)
-    as_items("truth", truth.values(), Timeline, "a stepcut.Timeline for each video")
-    return Known(truth, "unnamed")
+    if isinstance(truth, Mapping):
+        as_items("truth", truth.values(), Timeline, "a stepcut.Timeline for each video")
+        return Known(truth, "unnamed")
+    if not hasattr(truth, "timelines"):
+        what = f"truth={truth!r} has no timelines. Pass a folder, timelines by video, or a task."
+        raise OptionError(what, setting="truth", value=truth)
+    graphs = dict.fromkeys(truth.timelines, getattr(truth, "graph", None))
+    return Known(truth.timelines, str(getattr(truth, "name", "unnamed")), graphs)
 
 
 @dataclass
@@ -162,23 +147,23 @@ class Pair:
     def by_name(self) -> list[NDArray[np.int64]]:
         """Return the predictions in the numbers of the annotated steps with the same name, from 0.
 
-        Other names get the numbers after them.
+        Other names get the numbers after them. A placeholder such as `step 1` only matches the
+        very same one.
         """
         numbered = {plain(step): number for number, step in enumerate(self.steps)}
-        # A placeholder such as `step 1` only matches the very same one.
         numbers = [
-            numbered.get(plain(name), len(numbered) + i)
-            if name in self.steps or not is_unnamed(name)
-            else len(numbered) + i
-            for i, name in enumerate(self.clusters)
+            numbered[plain(name)]
+            if name in self.steps or (plain(name) in numbered and not is_unnamed(name))
+            else len(numbered) + place
+            for place, name in enumerate(self.clusters)
         ]
         translate = np.array([*numbers, -1], dtype=np.int64)
         return [translate[labels] for labels in self.pred]
 
 
 def put_on_one_clock(
-    found: Mapping[str, Timeline],
-    true: Mapping[str, Timeline],
+    found: Timelines,
+    true: Timelines,
     clock: float = CLOCK,
     all_found: Sequence[str] = (),
     drop: bool = False,
@@ -195,40 +180,37 @@ def put_on_one_clock(
     names, notes = match_names(found, true)
     canonical, more = merge_names([true[theirs] for _, theirs in names])
     notes += more
-    clusters = list(
-        dict.fromkeys([*all_found, *(step for ours, _ in names for step in found[ours].steps)])
-    )
     steps = list(dict.fromkeys(canonical.values()))
-    sizes = sorted({len(found[ours].steps) for ours, _ in names})
+    used = [found[ours].steps for ours, _ in names]
+    clusters = list(dict.fromkeys([*all_found, *(step for some in used for step in some)]))
+    sizes = sorted({len(some) for some in used})
     if sizes != [len(clusters)]:
         notes.append(
             f"K differs between videos: the predictions have {sizes[0]} to {sizes[-1]} steps per "
             f"video and {len(clusters)} in all; K = {len(clusters)} is used."
         )
     pair = Pair([], [], [], clusters, steps, notes)
-    lengths = {ours: true[theirs] for ours, theirs in names}
-    refuse_clicks(list(lengths.values()))
-    notes += check_lengths(found, lengths, given_rate, ignore_lengths)
-    for ours, theirs in names:
-        prediction, truth = found[ours], true[theirs].rename(canonical)
-        notes += look_at(ours, prediction, truth)
-        last = max(
-            (segment.end for timeline in (prediction, truth) for segment in timeline), default=0.0
-        )
-        end = max(prediction.end, truth.end, last)
-        ticks = int(np.floor(end * clock + 0.5))
+    annotated = {ours: true[theirs] for ours, theirs in names}
+    refuse_clicks(list(annotated.values()))
+    notes += check_lengths(found, annotated, given_rate, ignore_lengths)
+    for video, named in annotated.items():
+        prediction, truth = found[video], named.rename(canonical)
+        notes += _notes_on(video, prediction, truth)
+        ends = (segment.end for timeline in (prediction, truth) for segment in timeline)
+        end = max(prediction.end, truth.end, *ends)
+        ticks = _ticks(end, clock)
         if not ticks:
-            notes.append(f"{ours}: excluded, because it is empty ({end:g} s).")
+            notes.append(f"{video}: excluded, because it is empty ({end:g} s).")
             continue
         times = (np.arange(ticks) + 0.5) / clock
         labels = truth.labels(times, steps) + 1
         if drop and not labels.any():
-            notes.append(f"{ours}: excluded, because it is background only.")
+            notes.append(f"{video}: excluded, because it is background only.")
             continue
-        pair.videos.append(ours)
+        pair.videos.append(video)
         pair.pred.append(prediction.labels(times, clusters))
         pair.true.append(labels)
-        pair.lengths.append(int(np.floor(truth.end * clock + 0.5)) or ticks)
+        pair.lengths.append(_ticks(truth.end, clock) or ticks)
     if not pair.videos:
         lack = "any length or annotated step" if drop else "any length"
         raise AnnotationError(
@@ -237,8 +219,11 @@ def put_on_one_clock(
     return pair
 
 
+def _ticks(end: float, clock: float) -> int:
+    return int(np.floor(end * clock + 0.5))
+
+
 def refuse_clicks(timelines: Sequence[Timeline]) -> None:
-    """Refuse annotations that consist of clicks: they have no length to compare."""
     if any(one.clicks for one in timelines) and not any(one.intervals for one in timelines):
         raise AnnotationError(
             "the annotations are clicks, which have no length, so there is nothing to compare. "
@@ -246,9 +231,7 @@ def refuse_clicks(timelines: Sequence[Timeline]) -> None:
         )
 
 
-def match_names(
-    found: Mapping[str, Timeline], true: Mapping[str, Timeline]
-) -> tuple[list[tuple[str, str]], list[str]]:
+def match_names(found: Timelines, true: Timelines) -> tuple[list[tuple[str, str]], list[str]]:
     """Return pairs of names in `found` and `true` of the same video, and notes on the others."""
     matched = match_videos(true, found)
     partner = {ours: theirs for theirs, ours in matched.items()}
@@ -257,43 +240,38 @@ def match_names(
             f"no video has both a prediction and an annotation: predicted are {_some(found)}; "
             f"annotated are {_some(true)}. Name each label file after its video."
         )
-    notes = []
-    if alone := [name for name in found if name not in partner]:
-        notes.append(
-            f"{len(alone)} predicted videos without annotation are excluded: {_some(alone)}."
-        )
-    if alone := [name for name in true if name not in matched]:
-        notes.append(
-            f"{len(alone)} annotated videos without prediction are excluded: {_some(alone)}."
-        )
+    alone = {
+        "predicted videos without annotation": [name for name in found if name not in partner],
+        "annotated videos without prediction": [name for name in true if name not in matched],
+    }
+    notes = [
+        f"{len(some)} {what} are excluded: {_some(some)}." for what, some in alone.items() if some
+    ]
     return [(name, partner[name]) for name in found if name in partner], notes
 
 
 def share_videos(
-    rows: Sequence[Mapping[str, Timeline]], true: Mapping[str, Timeline]
+    rows: Sequence[Timelines], true: Timelines
 ) -> tuple[list[dict[str, Timeline]], dict[str, Timeline], list[str]]:
     """Restrict `rows` and `true` to their common videos, in natural order, and add notes."""
     matched = [match_names(found, true) for found in rows]
-    in_all = set.intersection(*({theirs for _, theirs in names} for names, _ in matched))
+    sides = [{theirs for _, theirs in names} for names, _ in matched]
+    in_all = set.intersection(*sides)
     if not in_all:
         raise AnnotationError(
             "the rows have no video in common. Evaluate them separately, or use the same videos."
         )
     notes = [note for _, more in matched for note in more]
-    if alone := {theirs for names, _ in matched for _, theirs in names} - in_all:
-        notes.append(
-            f"{len(alone)} videos are not in every row and are excluded: {_some(list(alone))}."
-        )
+    if alone := set.union(*sides) - in_all:
+        notes.append(f"{len(alone)} videos are not in every row and are excluded: {_some(alone)}.")
     shared = []
     for found, (names, _) in zip(rows, matched, strict=True):
-        kept = sorted(
-            (pair for pair in names if pair[1] in in_all), key=lambda pair: natural(pair[1])
-        )
-        shared.append({ours: found[ours] for ours, _ in kept})
+        ordered = sorted(names, key=lambda pair: natural(pair[1]))
+        shared.append({ours: found[ours] for ours, theirs in ordered if theirs in in_all})
     return shared, {name: timeline for name, timeline in true.items() if name in in_all}, notes
 
 
-def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
+def merge_names(timelines: Iterable[Timeline]) -> tuple[dict[str, str], list[str]]:
     """Return one spelling for step names that differ only in case, spaces or underscores."""
     names = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
     spellings = grouped((plain(name), name) for name in names)
@@ -306,16 +284,15 @@ def merge_names(timelines: list[Timeline]) -> tuple[dict[str, str], list[str]]:
     return {name: same[0] for same in spellings.values() for name in same}, notes
 
 
-def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
-    """Return notes on a `video`: what is not scored, and overlapping segments."""
+def _notes_on(video: str, found: Timeline, true: Timeline) -> list[str]:
     notes = []
     if true.clicks:
         notes.append(
             f"{video}: clicks have no length and are not scored ({len(true.clicks)}); the time "
             "around them counts as background."
         )
-    if early := [segment for segment in true if segment.start < 0]:
-        notes.append(f"{video}: {len(early)} true segments start before 0 s; that part is ignored.")
+    if early := sum(segment.start < 0 for segment in true):
+        notes.append(f"{video}: {early} true segments start before 0 s; that part is ignored.")
     for side, timeline in (("true", true), ("predicted", found)):
         if pairs := timeline.overlapping():
             shared = sum(min(a.end, b.end) - max(a.start, b.start) for a, b in pairs)
@@ -324,8 +301,7 @@ def look_at(video: str, found: Timeline, true: Timeline) -> list[str]:
     return notes
 
 
-def _some(names: Mapping[str, Timeline] | list[str]) -> str:
+def _some(names: Iterable[str]) -> str:
     listed = sorted(names, key=natural)
-    return (", ".join(listed[:5]) or "none") + (
-        f" and {len(listed) - 5} more" if len(listed) > 5 else ""
-    )
+    more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+    return (", ".join(listed[:5]) or "none") + more

@@ -1,36 +1,40 @@
-"""Comparisons for a table: baselines that ignore the video, a test of two rows, graphs."""
+"""Comparisons: baselines, tests of two rows of a table, and of how two groups of people differ.
 
-from collections.abc import Iterable, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
+For every step and the whole procedure, `compare_groups` has
+
+- the Mann-Whitney test of the seconds, with Cliff's delta, P(A > B) - P(A < B), from -1 to 1;
+- Fisher's exact test of how many videos miss or repeat a step, with the difference of the shares;
+- the share of pairs of steps in an unusual order.
+
+The p-values of all rows that vary are corrected together after Holm.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError, as_items
-from stepcut.evaluation.metrics import edge_rates
-from stepcut.evaluation.score import Score
-from stepcut.files.names import plain
+from stepcut.errors import OptionError
+from stepcut.evaluation.budget import error_note, is_unchecked, true_range
 from stepcut.methods import METHODS
-from stepcut.order import graph_of_labels
-from stepcut.order.likelihood import close_order, reduce_order
-from stepcut.tables import Spread
+from stepcut.order.likelihood import count_first
+from stepcut.order.orders import counted, grouped
+from stepcut.tables import Cell, Spread, Table
+from stepcut.timeline import Timeline
 
-NO_VIDEO = ("random", "uniform", "one-cluster")
-"""The baselines of every table, which ignore the video."""
+LEVEL = 0.05
+"""Corrected p-values below this count as a difference."""
 
 
 def baseline(
     row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0
 ) -> list[NDArray[np.int64]]:
-    """Return the labels of a baseline that ignores the video, as long as the arrays in `like`.
-
-    `row` is "random" (by its `seed`), "uniform" or "one-cluster", with K `steps`.
-    """
+    """Return the labels of a baseline of `NO_VIDEO`, as long as the arrays in `like`."""
     # The method only sees the number of the video, so that equal lengths get different labels.
-    videos = [
-        np.full((len(labels), 1), number, dtype=np.float32) for number, labels in enumerate(like)
-    ]
+    videos = [np.full((len(one), 1), number, dtype=np.float32) for number, one in enumerate(like)]
     labels: list[NDArray[np.int64]] = METHODS[row](steps=steps, seed=seed).fit(videos).labels_
     return labels
 
@@ -97,49 +101,129 @@ def adjust(ps: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
-    """Return F1 in percent of the edges of the predicted graph against the true `edges`.
+class Contrast(NamedTuple):
+    what: str
+    step: str
+    first: float
+    second: float
+    effect: float
+    p: float | None
 
-    Both are transitively reduced. The predictions are those of the score `one`, after matching.
+
+def compare_groups(
+    first: Sequence[Timeline],
+    second: Sequence[Timeline],
+    steps: Sequence[str],
+    names: tuple[str, str] = ("A", "B"),
+    labelled: bool = False,
+) -> Table:
+    """Compare the timelines of two groups of at least two videos each.
+
+    The table has the differences, in all and per step, smallest p first. Rows without variation
+    come last, have no p and do not enter the correction for multiple tests. `names` are those of
+    the groups in the caption. If segments are unchecked predictions, seconds have 80 % intervals,
+    which depend on whether the steps were learned with labels (`labelled`).
     """
-    mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
-    labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
-    if not any((steps >= 0).any() for steps in labels.values()):
-        return 0.0
-    found = graph_of_labels(labels, one.rate).edges
-    ours = {(plain(one.name(a + 1)), plain(one.name(b + 1))) for a, b in found}
-    return 100 * edge_rates(ours, reduce_edges((plain(a), plain(b)) for a, b in edges)).f1
+    groups = (first, second)
+    for name, group in zip(names, groups, strict=True):
+        if len(group) < 2:
+            what = f"group {name} has {counted(len(group))}, but needs at least two."
+            raise OptionError(what, setting=f"group {name}", value=len(group))
+    found = [_lengths("seconds", "(whole video)", *([t.end for t in group] for group in groups))]
+    spent = [[grouped((one.step, one.duration) for one in t) for t in group] for group in groups]
+    # Equal neighbours are one: a pause does not make a repetition.
+    done = [[Counter(step for step, _ in groupby(t.sequence())) for t in group] for group in groups]
+    for step in steps:
+        seconds = [[sum(video[step]) for video in group if step in video] for group in spent]
+        if all(seconds):
+            found.append(_lengths("seconds", step, *seconds))
+        times = [[video[step] for video in group] for group in done]
+        found.append(_shares("missing", step, *([n == 0 for n in group] for group in times)))
+        found.append(_shares("repeated", step, *([n > 1 for n in group] for group in times)))
+    found.append(_lengths("exchanged pairs", "(order)", *_exchanged(groups, steps)))
+    tested = [(one, one.p) for one in found if one.p is not None]
+    corrected = zip(tested, adjust([p for _, p in tested]), strict=True)
+    ranked = [(one, p) for (one, _), p in sorted(corrected, key=lambda row: (row[1], row[0][1]))]
+    same: list[tuple[Contrast, float | None]] = [(one, None) for one in found if one.p is None]
+    rows: list[list[Cell]] = [[*one, p] for one, p in (*ranked, *same)]
+    columns = ["what", "step", "A", "B", "effect", "p", "p corrected"]
+    notes = [
+        "seconds: medians and Cliff's delta, P(A > B) - P(A < B); missing, repeated: shares and "
+        "their difference;",
+        "exchanged pairs: share of step pairs in another order than in most videos;",
+        f"p corrected: after Holm, for the {len(tested)} rows that vary between videos.",
+    ]
+    if any(is_unchecked(one) for group in groups for timeline in group for one in timeline):
+        columns += ["A from", "A to", "B from", "B to"]
+        notes.append(error_note(labelled))
+        for row in rows:
+            known = row[0] == "seconds" and row[1] in steps
+            ranges = [_range(group, str(row[1]), labelled) for group in groups]
+            row += [end for one in ranges for end in one] if known else [None] * 4
+    return Table(columns, rows, summarize(ranked, names), notes, digits=3)
 
 
-def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Check that a `graph` is pairs without a cycle, and return its edges."""
-    wanted = "pairs of step names, (before, after)"
-    pairs = as_items("graph", graph, (tuple, list), wanted)
-    if wrong := [pair for pair in pairs if len(pair) != 2]:
-        raise OptionError(f"graph contains {wrong[0]!r}, not {wanted}.", setting="graph")
-    edges, order = {(str(before), str(after)) for before, after in pairs}, TopologicalSorter[str]()
-    for before, after in edges:
-        order.add(after, before)
-    try:
-        order.prepare()
-    except CycleError as error:
-        raise OptionError(
-            f"graph has a cycle: {', '.join(error.args[1])}. Remove one of its edges.",
-            setting="graph",
-        ) from error
-    return edges
+def _range(group: Sequence[Timeline], step: str, labelled: bool) -> list[float]:
+    spent = [[one for one in timeline if one.step == step] for timeline in group]
+    ends = [true_range(segments, labelled) for segments in spent if segments]
+    return np.median(ends, axis=0).tolist() if ends else [0.0, 0.0]
 
 
-def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return the edges that no path of other edges replaces.
+def summarize(ranked: Sequence[tuple[Contrast, float]], names: tuple[str, str]) -> str:
+    sure = [one for one, p in ranked if p < LEVEL]
+    if not ranked:
+        return f"{names[0]} and {names[1]} are equal in every comparison."
+    if not sure:
+        return (
+            f"No significant difference between {names[0]} and {names[1]} "
+            f"(smallest corrected p = {ranked[0][1]:.3f}, {len(ranked)} comparisons)."
+        )
+    more = f", and in {len(sure) - 3} more ways" if len(sure) > 3 else ""
+    listed = "; ".join(_in_words(one, names) for one in sure[:3])
+    return f"{names[0]} and {names[1]} differ: {listed}{more} (corrected p < {LEVEL:g})."
 
-    >>> sorted(reduce_edges([("a", "b"), ("b", "c"), ("a", "c")]))
-    [('a', 'b'), ('b', 'c')]
-    """
-    all_edges = set(edges)
-    steps = sorted({step for edge in all_edges for step in edge})
-    matrix = np.zeros((len(steps), len(steps)), dtype=bool)
-    for before, after in all_edges:
-        matrix[steps.index(before), steps.index(after)] = True
-    kept = reduce_order(close_order(matrix))
-    return {(steps[a], steps[b]) for a, b in np.argwhere(kept).tolist()}
+
+def _in_words(one: Contrast, names: tuple[str, str]) -> str:
+    who = names[0] if one.effect > 0 else names[1]
+    if one.what == "seconds":
+        where = "" if one.step.startswith("(") else f" for {one.step}"
+        low, high = sorted((one.first, one.second))
+        return f"{who} take longer{where} (median {high:.1f} s against {low:.1f} s)"
+    if one.what == "exchanged pairs":
+        return f"{who} change the order more often"
+    most, least = (one.first, one.second) if one.effect > 0 else (one.second, one.first)
+    verb = "miss" if one.what == "missing" else "repeat"
+    return f"{who} {verb} {one.step} more often ({most:.0%} against {least:.0%} of videos)"
+
+
+def _lengths(what: str, step: str, first: Sequence[float], second: Sequence[float]) -> Contrast:
+    from scipy.stats import mannwhitneyu
+
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    delta = float(np.sign(a[:, None] - b[None]).mean())
+    p = float(mannwhitneyu(a, b).pvalue) if len({*first, *second}) > 1 else None
+    return Contrast(what, step, float(np.median(a)), float(np.median(b)), delta, p)
+
+
+def _shares(what: str, step: str, first: Sequence[bool], second: Sequence[bool]) -> Contrast:
+    from scipy.stats import fisher_exact
+
+    counts = [[sum(group), len(group) - sum(group)] for group in (first, second)]
+    a, b = float(np.mean(first)), float(np.mean(second))
+    p = float(fisher_exact(counts).pvalue) if len({*first, *second}) > 1 else None
+    return Contrast(what, step, a, b, a - b, p)
+
+
+def _exchanged(groups: Sequence[Sequence[Timeline]], steps: Sequence[str]) -> list[list[float]]:
+    number = {step: place for place, step in enumerate(steps)}
+    orders = [
+        [[number[s] for s in dict.fromkeys(t.sequence()) if s in number] for t in group]
+        for group in groups
+    ]
+    counts = count_first([order for group in orders for order in group], len(steps))
+
+    def share(order: Sequence[int]) -> float:
+        exchanged = [counts[a, b] < counts[b, a] for a, b in combinations(order, 2)]
+        return float(np.mean(exchanged or [0.0]))
+
+    return [[share(order) for order in group] for group in orders]

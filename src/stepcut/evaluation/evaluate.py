@@ -7,45 +7,43 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, OptionError
+from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.evaluation.clock import (
     CLOCK,
+    NO_VIDEO,
     NOTHING,
     Found,
     Known,
     Opened,
     Pair,
+    Timelines,
     Truth,
     open_rows,
     put_on_one_clock,
     read_truth,
     share_videos,
 )
-from stepcut.evaluation.compare import (
-    NO_VIDEO,
-    above_uniform,
-    adjust,
-    baseline,
-    compare_videos,
-    graph_f1,
-    read_edges,
-)
-from stepcut.evaluation.protocols import Protocol, find_protocol
+from stepcut.evaluation.compare import above_uniform, adjust, baseline, compare_videos
+from stepcut.evaluation.metrics import edge_rates
+from stepcut.evaluation.protocols import PROTOCOLS, Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
-from stepcut.files.names import match_videos
+from stepcut.files.names import match_videos, plain
+from stepcut.order import graph_of_labels
+from stepcut.order.likelihood import close_order, reduce_order
 from stepcut.settings import SEEDS, check_number
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 Array = NDArray[np.int64]
-POOLED = {"MoF": False, "MoF all": True}
-"""Figures that are shares of all frames of all activities, and whether background counts."""
+POOLED = {"MoF": 1, "MoF all": 0}
+"""Figures that are shares of all frames of all activities, and the first class that counts."""
 
 
 @dataclass(repr=False)
@@ -92,9 +90,8 @@ class Evaluation(Table):
     def matching(self) -> str:
         """Which predicted step matches which true step."""
         if self.activities:
-            return "\n\n".join(
-                f"{name}:\n{each.matching}" for name, each in self.activities.items()
-            )
+            each = (f"{name}:\n{part.matching}" for name, part in self.activities.items())
+            return "\n\n".join(each)
         if self.score.protocol == "named":
             return "steps are compared by name, without matching"
         return self.score.explain(self.clusters)
@@ -103,29 +100,23 @@ class Evaluation(Table):
         """Return the table and the matching as JSON."""
         record = json.loads(super().json())
         if self.activities:
-            record["activities"] = {
-                name: json.loads(each.json()) for name, each in self.activities.items()
-            }
+            parts = self.activities.items()
+            record["activities"] = {name: json.loads(part.json()) for name, part in parts}
         elif self.score.has_one_matching and self.score.protocol != "named":
-            record["matching"] = {
-                self._cluster(k): self.score.name(s) for k, s in self.score.matching.items()
-            }
+            matches = self.score.matching.items()
+            record["matching"] = {self._cluster(k): self.score.name(s) for k, s in matches}
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def per_activity(self) -> Table:
         """Return the figures of every activity, one row for each activity and row."""
-        rows = [
-            [name, *row] for name, each in (self.activities or {"all": self}).items()
-            for row in each.rows
-        ]  # fmt: skip
-        return Table(["activity", *self.columns], rows, f"{self.caption}; per activity")
+        return self._stack("per activity", self.activities or {"all": self})
 
     def per_step(self) -> Table:
         """Return the scores of every true step, one row per step."""
         if self.activities:
             return self._stack("per step", {n: e.per_step() for n, e in self.activities.items()})
-        rows: list[list[Cell]] = []
         uniform = {s.name: s.f1 for s in self.scores["uniform"][0].per_step}
+        rows: list[list[Cell]] = []
         for s in self.score.per_step:
             found = None if s.cluster is None else self._cluster(s.cluster)
             figures = [s.f1, s.iou, s.precision, s.recall, uniform.get(s.name), s.frames]
@@ -150,7 +141,7 @@ class Evaluation(Table):
         counts = self.score.confusion
         shown = np.flatnonzero(counts.sum(axis=0)).tolist()
         rows: list[list[Cell]] = [
-            [self.score.name(step), *(int(counts[step, k]) for k in shown)]
+            [self.score.name(step), *counts[step, shown].tolist()]
             for step in np.flatnonzero(counts.sum(axis=1)).tolist()
         ]
         found = [self._cluster(k - 1) for k in shown]
@@ -166,14 +157,20 @@ class Evaluation(Table):
 
 
 class _Rules(NamedTuple):
-    """How everything is scored."""
-
     protocol: Protocol
     background: str
     clock: float
     random: range
     graph: Iterable[tuple[str, str]] | None
     ignore_lengths: bool
+
+    @property
+    def named(self) -> bool:
+        return self.protocol.name == "named"
+
+    def score(self, pred: Sequence[Array], pair: Pair, protocol: Protocol) -> Score:
+        count = len(pair.clusters)
+        return score(pred, pair.true, protocol, self.background, pair.steps, self.clock, count)
 
 
 def evaluate(
@@ -259,21 +256,14 @@ def evaluate(
     members: dict[str, dict[str, Timeline]] = {}
     for name, timeline in true.items():
         members.setdefault(known.activities.get(name, known.origin), {})[name] = timeline
-    parts = {
-        activity: _evaluate(
-            {name: [_only(one, some) for one in row] for name, row in rows.items()},
-            known,
-            some,
-            rules,
-            [],
-        )
-        for activity, some in members.items()
-    }
+    parts = {}
+    for activity, some in members.items():
+        own = {name: [_only(one, some) for one in row] for name, row in rows.items()}
+        parts[activity] = _evaluate(own, known, some, rules, [])
     return _average(parts, notes)
 
 
-def _only(opened: Opened, true: Mapping[str, Timeline]) -> Opened:
-    """Return the predictions of the videos in `true`."""
+def _only(opened: Opened, true: Timelines) -> Opened:
     ours = match_videos(true, opened.timelines).values()
     return opened._replace(timelines={name: opened.timelines[name] for name in ours})
 
@@ -281,32 +271,26 @@ def _only(opened: Opened, true: Mapping[str, Timeline]) -> Opened:
 def _evaluate(
     opened: Mapping[str, Sequence[Opened]],
     known: Known,
-    true: Mapping[str, Timeline],
+    true: Timelines,
     rules: _Rules,
     notes: Sequence[str],
 ) -> Evaluation:
-    """Score rows of predictions for the videos in `true`, with one table."""
     found: dict[str, list[Pair]] = {}
     warnings = list(notes)
+    shared = (rules.clock, rules.background == "drop", rules.ignore_lengths)
     for name, row in opened.items():
-        drop = rules.background == "drop"
-        found[name] = [
-            put_on_one_clock(
-                one.timelines, true, rules.clock, one.steps, drop, one.rate, rules.ignore_lengths
-            )
-            for one in row
-        ]
-        warnings += _look_at_row(row, found[name])
-    first = next(iter(found))
-    pair, count = found[first][0], len(found[first][0].clusters)
-    if not count:
+        found[name] = [_sample(one, true, *shared) for one in row]
+        warnings += _notes_on_row(row, found[name])
+    first, (pair, *_) = next(iter(found.items()))
+    if not pair.clusters:
         raise AnnotationError(
             "the predictions contain no step, so there is nothing to score. Check the timelines."
         )
     scores = _score_rows(found, rules)
     graphs = [known.graphs.get(name) for name in true]
-    shared = graphs[0] if all(graph == graphs[0] for graph in graphs) else None
-    graph = shared if rules.graph is None else rules.graph
+    graph = rules.graph
+    if graph is None and all(one == graphs[0] for one in graphs):
+        graph = graphs[0]
     edges = None if graph is None else read_edges(graph)
     rows: list[list[Cell]] = []
     for name, each in scores.items():
@@ -314,26 +298,29 @@ def _evaluate(
         if edges is not None:
             for own, one in zip(figures, each, strict=True):
                 own["graph F1"] = graph_f1(one, edges)
-        rows.append([name, *(spread([own[figure] for own in figures]) for figure in figures[0])])
-    dropped = " without true background" if rules.background == "drop" else ""
+        rows.append([name, *(_spread([own[figure] for own in figures]) for figure in figures[0])])
     caption = (
-        f"protocol {rules.protocol.name}{dropped}, "
-        f"K = {count}, {len(pair.videos)} videos, data {known.origin} "
+        f"protocol {rules.protocol.name}"
+        f"{' without true background' if rules.background == 'drop' else ''}, "
+        f"K = {len(pair.clusters)}, {len(pair.videos)} videos, data {known.origin} "
         f"{fingerprint(known.timelines)}, "
         f"seeds {' '.join(one.seed for one in opened[first])} "
         f"(random: {rules.random[0]} to {rules.random[-1]}), ± sample deviation over seeds, "
         f"sampled at {rules.clock:g} Hz, stepcut {__version__}"
     )
-    named = rules.protocol.name == "named"
     return Evaluation(
         ["row", *figures[0]],
         rows,
         caption,
-        [*_explain(found, scores, named), *dict.fromkeys(warnings)],
+        [*_explain(found, scores, rules.named), *dict.fromkeys(warnings)],
         scores=scores,
         videos=pair.videos,
-        clusters=[*pair.steps, *pair.clusters] if named else pair.clusters,
+        clusters=[*pair.steps, *pair.clusters] if rules.named else pair.clusters,
     )
+
+
+def _sample(one: Opened, true: Timelines, clock: float, drop: bool, ignore: bool) -> Pair:
+    return put_on_one_clock(one.timelines, true, clock, one.steps, drop, one.rate, ignore)
 
 
 def _average(parts: dict[str, Evaluation], notes: Sequence[str]) -> Evaluation:
@@ -347,16 +334,14 @@ def _average(parts: dict[str, Evaluation], notes: Sequence[str]) -> Evaluation:
     }
     columns = list(pooled["uniform"][0])
     rows: list[list[Cell]] = [
-        [name, *(spread([own[figure] for own in runs]) for figure in columns)]
+        [name, *(_spread([own[figure] for own in runs]) for figure in columns)]
         for name, runs in pooled.items()
     ]
-    uniform = pooled["uniform"][0]["F1"]
-    places = {
-        name: above_uniform(Spread.of([own["F1"] for own in runs]), uniform)
-        for name, runs in pooled.items()
-        if name not in NO_VIDEO
-    }
-    explained = [f"F1 of {name} is {place}." for name, place in places.items()]
+    explained = []
+    for name, runs in pooled.items():
+        if name not in NO_VIDEO:
+            mine = Spread.of([own["F1"] for own in runs])
+            explained.append(f"F1 of {name} is {above_uniform(mine, pooled['uniform'][0]['F1'])}.")
     explained.append(f"Means over {len(parts)} activities; MoF is the share of all their frames.")
     each = [f"{name}: {note}" for name, part in parts.items() for note in part.notes]
     caption = f"{len(parts)} activities; {next(iter(parts))}: {first.caption}"
@@ -369,7 +354,7 @@ def _pool(scores: Sequence[Score]) -> dict[str, float]:
     """Average the figures of activities that have them; those in `POOLED` weigh their frames."""
     pooled = {}
     for name in scores[0].figures:
-        frames = [one.confusion[0 if POOLED.get(name) else 1 :].sum() for one in scores]
+        frames = [one.confusion[POOLED.get(name, 0) :].sum() for one in scores]
         values = np.ma.masked_invalid([one.figures[name] for one in scores])
         mean = np.ma.average(values, weights=frames if name in POOLED else None)
         pooled[name] = math.nan if np.ma.is_masked(mean) else float(mean)
@@ -377,19 +362,15 @@ def _pool(scores: Sequence[Score]) -> dict[str, float]:
 
 
 def _score_rows(found: Mapping[str, Sequence[Pair]], rules: _Rules) -> dict[str, list[Score]]:
-    """Score each row and seed, and the baselines."""
-    named = rules.protocol.name == "named"
-
-    def judge(pred: Sequence[Array], pair: Pair, protocol: Protocol) -> Score:
-        count = len(pair.clusters)
-        return score(pred, pair.true, protocol, rules.background, pair.steps, rules.clock, count)
-
     scores = {
-        name: [judge(one.by_name() if named else one.pred, one, rules.protocol) for one in row]
+        name: [
+            rules.score(one.by_name() if rules.named else one.pred, one, rules.protocol)
+            for one in row
+        ]
         for name, row in found.items()
     }
     # Baselines have no step names, so under `named` they use the matching of `strict`.
-    blindly = find_protocol("strict") if named else rules.protocol
+    protocol = PROTOCOLS["strict"] if rules.named else rules.protocol
     pair = next(iter(found.values()))[0]
     # Of the annotation's length, so that the stated length of a prediction does not change them.
     annotated = [labels[:n] for labels, n in zip(pair.true, pair.lengths, strict=True)]
@@ -401,20 +382,24 @@ def _score_rows(found: Mapping[str, Sequence[Pair]], rules: _Rules) -> dict[str,
                 np.pad(short, (0, len(whole) - len(short)), constant_values=-1)
                 for short, whole in zip(labels, pair.true, strict=True)
             ]
-            scores[name].append(judge(padded, pair, blindly))
+            scores[name].append(rules.score(padded, pair, protocol))
     return scores
+
+
+# ------------------------------------------------------------------ notes
 
 
 def _explain(
     found: Mapping[str, Sequence[Pair]], scores: Mapping[str, Sequence[Score]], named: bool
 ) -> list[str]:
-    """Explain the table: the distance to the uniform baseline and the test of two rows."""
     notes = []
     for name in found:
         mine = Spread.of([one.f1 for one in scores[name]])
         place = above_uniform(mine, scores["uniform"][0].f1)
         notes.append(f"{'F1' if name == 'ours' else f'F1 of {name}'} is {place}.")
-        notes += few_clusters(name, scores[name])
+        used, count = float(np.mean([one.used for one in scores[name]])), scores[name][0].clusters
+        if 2 * used < count:
+            notes.append(f"{name} uses {used:.3g} of its {count} clusters, fewer than half.")
     notes += _compare_rows({name: _by_video(found[name], scores[name]) for name in found})
     if named:
         notes.append("Baselines have no step names; they are matched in the best way.")
@@ -427,35 +412,26 @@ def _explain(
 
 
 def _by_video(pairs: Sequence[Pair], scores: Sequence[Score]) -> dict[str, float]:
-    """F1 of each video, the mean over all seeds of a row."""
     seeds = np.array([[video.f1 for video in one.per_video] for one in scores])
     return dict(zip(pairs[0].videos, seeds.mean(axis=0).tolist(), strict=True))
 
 
 def _compare_rows(f1: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Compare the first row with each of the others, video by video."""
     first, *others = f1
-    gaps = []
+    gaps = {}
     for other in others:
         same = match_videos(f1[other], f1[first])
-        gaps.append(compare_videos(f1[first], {ours: f1[other][its] for its, ours in same.items()}))
-    notes = [f"{first} against {other}: {gap}." for other, gap in zip(others, gaps, strict=True)]
+        theirs = {ours: f1[other][its] for its, ours in same.items()}
+        gaps[other] = compare_videos(f1[first], theirs)
+    notes = [f"{first} against {other}: {gap}." for other, gap in gaps.items()]
     if len(gaps) > 1:
-        listed = zip(others, adjust([gap.p for gap in gaps]), strict=True)
+        listed = zip(gaps, adjust([gap.p for gap in gaps.values()]), strict=True)
         words = ", ".join(f"{other} {p:.3g}" for other, p in listed)
         notes.append(f"p of {first} against each row, adjusted for {len(gaps)} tests: {words}.")
     return notes
 
 
-def few_clusters(name: str, scores: Sequence[Score]) -> list[str]:
-    """Warn if a row uses fewer than half of its clusters."""
-    used, count = float(np.mean([one.used for one in scores])), scores[0].clusters
-    few = 2 * used < count
-    return [f"{name} uses {used:.3g} of its {count} clusters, fewer than half."] if few else []
-
-
-def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
-    """Return notes on one row, that is, one method with several seeds."""
+def _notes_on_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
     sizes = sorted({len(pair.clusters) for pair in pairs})
     if len(sizes) > 1:
         what = f"the procedures have K = {sizes} steps; seeds of one method have the same K"
@@ -470,15 +446,58 @@ def _look_at_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
     return notes + [note for pair in pairs for note in pair.notes]
 
 
-def fingerprint(timelines: Mapping[str, Timeline]) -> str:
-    """Return eight characters that change with the `timelines`."""
-    plain = {n: [(s.start, s.end, s.step) for s in t] for n, t in sorted(timelines.items())}
-    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:8]
+def fingerprint(timelines: Timelines) -> str:
+    content = {n: [(s.start, s.end, s.step) for s in t] for n, t in sorted(timelines.items())}
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
 
 
-def spread(values: Sequence[float]) -> Cell:
+def _spread(values: Sequence[float]) -> Cell:
     """Return the only value, or the mean and sample deviation of several."""
     numbers = [value for value in values if not math.isnan(value)]
-    if len(values) == 1 or not numbers:
-        return float(values[0])
-    return Spread.of(numbers)
+    return Spread.of(numbers) if len(values) > 1 and numbers else float(values[0])
+
+
+def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
+    """Return F1 in percent of the edges of the predicted graph against the true `edges`.
+
+    Both are transitively reduced. The predictions are those of the score `one`, after matching.
+    """
+    mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
+    labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
+    if not any((steps >= 0).any() for steps in labels.values()):
+        return 0.0
+    found = graph_of_labels(labels, one.rate).edges
+    ours = {(plain(one.name(a + 1)), plain(one.name(b + 1))) for a, b in found}
+    return 100 * edge_rates(ours, reduce_edges((plain(a), plain(b)) for a, b in edges)).f1
+
+
+def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Check that a `graph` is pairs without a cycle, and return its edges."""
+    wanted = "pairs of step names, (before, after)"
+    pairs = as_items("graph", graph, (tuple, list), wanted)
+    if wrong := [pair for pair in pairs if len(pair) != 2]:
+        raise OptionError(f"graph contains {wrong[0]!r}, not {wanted}.", setting="graph")
+    edges, order = {(str(before), str(after)) for before, after in pairs}, TopologicalSorter[str]()
+    for before, after in edges:
+        order.add(after, before)
+    try:
+        order.prepare()
+    except CycleError as error:
+        what = f"graph has a cycle: {', '.join(error.args[1])}. Remove one of its edges."
+        raise OptionError(what, setting="graph") from error
+    return edges
+
+
+def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the edges that no path of other edges replaces.
+
+    >>> sorted(reduce_edges([("a", "b"), ("b", "c"), ("a", "c")]))
+    [('a', 'b'), ('b', 'c')]
+    """
+    all_edges = set(edges)
+    steps = sorted({step for edge in all_edges for step in edge})
+    matrix = np.zeros((len(steps), len(steps)), dtype=bool)
+    for before, after in all_edges:
+        matrix[steps.index(before), steps.index(after)] = True
+    kept = reduce_order(close_order(matrix))
+    return {(steps[a], steps[b]) for a, b in np.argwhere(kept).tolist()}

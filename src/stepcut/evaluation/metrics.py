@@ -27,17 +27,10 @@ class Rates(NamedTuple):
 
 
 def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.int64]:
-    """Count `C[s, k]`, the frames with `true` step `s < steps` and `pred` cluster `k < clusters`.
-
-    >>> count([0, 0, 1], [1, 1, 0], clusters=2, steps=2).tolist()
-    [[0, 1], [2, 0]]
-    """
+    """Count `C[s, k]`, the frames with `true` step `s < steps` and `pred` cluster `k < clusters`."""
     flat = np.asarray(true, dtype=np.int64) * clusters + np.asarray(pred, dtype=np.int64)
-    return (
-        np.bincount(flat, minlength=steps * clusters)
-        .reshape(steps, clusters)
-        .astype(np.int64, copy=False)
-    )
+    counts = np.bincount(flat, minlength=steps * clusters).reshape(steps, clusters)
+    return counts.astype(np.int64, copy=False)
 
 
 def rates(both: float, predicted: float, actual: float) -> Rates:
@@ -46,16 +39,16 @@ def rates(both: float, predicted: float, actual: float) -> Rates:
     >>> rates(2, 4, 8)
     Rates(precision=0.5, recall=0.25, f1=0.3333333333333333, iou=0.2)
     """
+    together = predicted + actual
     return Rates(
-        precision=both / predicted if predicted else 0.0,
-        recall=both / actual if actual else 0.0,
-        f1=2 * both / (predicted + actual) if predicted + actual else 0.0,
-        iou=both / (predicted + actual - both) if predicted + actual - both else 0.0,
+        both / predicted if predicted else 0.0,
+        both / actual if actual else 0.0,
+        2 * both / together if together else 0.0,
+        both / (together - both) if together - both else 0.0,
     )
 
 
 def mean_rates(figures: list[Rates]) -> Rates:
-    """Average the `figures`; zeros if there are none."""
     return Rates(*np.mean(figures, axis=0).tolist()) if figures else Rates(0.0, 0.0, 0.0, 0.0)
 
 
@@ -66,19 +59,15 @@ def harmonic(figures: Rates) -> Rates:
 
 
 def mof(pred: Labels, true: Labels) -> float:
-    """Mean over frames: the share of the frames of `true` steps (0 is background) that are right.
-
-    >>> mof([1, 1, 2, 2], [0, 1, 2, 1])
-    0.6666666666666666
-    """
+    """Mean over frames: the share of the frames of `true` steps (0 is background) that are right."""
     found, actual = np.asarray(pred), np.asarray(true)
     return float(np.mean(found[actual != 0] == actual[actual != 0])) if actual.any() else math.nan
 
 
-def segments(labels: Labels, background: int = 0) -> NDArray[np.int64]:
-    """Return the runs of `labels` except `background`, (n, 3): label, first frame, end frame."""
+def segments(labels: Labels) -> NDArray[np.int64]:
+    """Return the runs of steps (0 is background), (n, 3): label, first frame, end frame."""
     every = runs(labels)
-    return np.asarray(every[every[:, 0] != background])
+    return np.asarray(every[every[:, 0] != 0])
 
 
 def edit(pred: Labels, true: Labels) -> float:
@@ -89,11 +78,6 @@ def edit(pred: Labels, true: Labels) -> float:
 
 
 def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """Return the fewest insertions, deletions and replacements that turn `a` into `b`.
-
-    >>> levenshtein("kitten", "sitting")
-    3
-    """
     few, many = sorted((a, b), key=len)
     number = {item: i for i, item in enumerate(dict.fromkeys([*few, *many]))}
     across = np.array([number[item] for item in many], dtype=np.int64)
@@ -119,9 +103,7 @@ def segment_hits(
     best, place = np.zeros(len(found)), np.full(len(found), -1)
     for number, (label, first, last) in enumerate(actual.tolist()):
         # Segments are sorted and do not overlap, so those that meet this one are adjacent.
-        near = slice(
-            int(np.searchsorted(end, first, "right")), int(np.searchsorted(start, last, "left"))
-        )
+        near = slice(*np.searchsorted(end, [first], "right"), *np.searchsorted(start, [last]))
         both = np.minimum(end[near], last) - np.maximum(start[near], first)
         union = np.maximum(end[near], last) - np.minimum(start[near], first)
         iou = np.where(step[near] == label, both / np.maximum(union, 1), 0.0)
@@ -132,7 +114,6 @@ def segment_hits(
 
 
 def segment_shares(pred: Labels, true: Labels) -> NDArray[np.float64]:
-    """Return the share of right frames in every segment of `true`, including background."""
     right, bounds = np.asarray(pred) == np.asarray(true), runs(true)[:, 1:]
     return np.array([right[first:end].mean() for first, end in bounds.tolist()])
 
@@ -157,12 +138,9 @@ def majority_f1(shares: NDArray[np.float64], predicted: int) -> float:
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
-    """Return Kendall's tau of two orders over their common steps: 1 equal, -1 reversed.
+    """Return Kendall's tau of two orders over their common steps; nan for fewer than two.
 
-    An order contains every step once. nan below two common steps.
-
-    >>> kendall("abcd", "abdc")
-    0.6666666666666666
+    An order contains every step once.
     """
     place = {step: i for i, step in enumerate(true)}
     shared = [place[step] for step in found if step in place]
@@ -173,6 +151,5 @@ def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
 def edge_rates(
     found: Iterable[tuple[Hashable, Hashable]], true: Iterable[tuple[Hashable, Hashable]]
 ) -> Rates:
-    """Return precision, recall, F1 and IoU of the edges `found` against those of `true`."""
     ours, theirs = set(found), set(true)
     return rates(len(ours & theirs), len(ours), len(theirs))

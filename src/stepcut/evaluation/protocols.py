@@ -77,28 +77,24 @@ def find_matching(protocol: Protocol, counts: Counts, rows: Places) -> Matching:
     inside = isinstance(matching, dict) and all(
         k in clusters and s in steps for k, s in matching.items()
     )
-    if not inside or len(set(matching.values())) < len(matching):
-        raise OptionError(
-            f"protocol {protocol.name!r}: match returned {matching!r}, not a dict from each matched "
-            "column to a row of its own. Match a row once, or merge the clusters before.",
-            setting="match",
-            value=matching,
-        )
-    return matching
+    if inside and len(set(matching.values())) == len(matching):
+        return matching
+    wanted = "a dict from each matched column to a row of its own. Match a row once, or merge"
+    raise _wrong_result(protocol, "match", matching, f"{wanted} the clusters before")
 
 
 def find_rates(protocol: Protocol, counts: Counts, matching: Matching) -> Rates:
     """Return the result of `protocol.rate`; refuse one that is not four numbers."""
     figures = protocol.rate(counts, matching)
     numbers = isinstance(figures, tuple) and all(isinstance(value, Real) for value in figures)
-    if not numbers or len(figures) != len(Rates._fields):
-        raise OptionError(
-            f"protocol {protocol.name!r}: rate returned {figures!r}, not "
-            f"Rates({', '.join(Rates._fields)}).",
-            setting="rate",
-            value=figures,
-        )
-    return figures
+    if numbers and len(figures) == len(Rates._fields):
+        return figures
+    raise _wrong_result(protocol, "rate", figures, f"Rates({', '.join(Rates._fields)})")
+
+
+def _wrong_result(protocol: Protocol, part: str, value: object, wanted: str) -> OptionError:
+    what = f"protocol {protocol.name!r}: {part} returned {value!r}, not {wanted}."
+    return OptionError(what, setting=part, value=value)
 
 
 def find_protocol(protocol: str | Protocol) -> Protocol:
@@ -150,9 +146,7 @@ def _rank(counts: Counts, own: Places, other: Places) -> Places:
 
 def match_f1(counts: Counts, rows: Places) -> Matching:
     """Match steps to clusters so that the mean F1 is highest."""
-    return _useful(
-        assign(_f1(counts), counts, rows[rows != BACKGROUND_ROW], _clusters(counts)), counts
-    )
+    return _match_steps(counts, rows, counts, _f1(counts))
 
 
 def match_overlap(counts: Counts, rows: Places) -> Matching:
@@ -161,13 +155,11 @@ def match_overlap(counts: Counts, rows: Places) -> Matching:
     Clusters without frames take part, and pairs without a common frame stay matched and score 0,
     as in the published results. "No step" always matches background.
     """
-    clusters = np.arange(NO_STEP + 1, counts.shape[1])
+    clusters, gain = np.arange(NO_STEP + 1, counts.shape[1]), _overlap(counts)
     if not counts[:, NO_STEP].any():
-        return assign(_overlap(counts), counts, rows, clusters)
-    return {
-        NO_STEP: BACKGROUND_ROW,
-        **assign(_overlap(counts), counts, rows[rows != BACKGROUND_ROW], clusters),
-    }
+        return assign(gain, counts, rows, clusters)
+    steps = assign(gain, counts, rows[rows != BACKGROUND_ROW], clusters)
+    return {NO_STEP: BACKGROUND_ROW, **steps}
 
 
 def match_classes(counts: Counts, rows: Places) -> Matching:
@@ -177,11 +169,8 @@ def match_classes(counts: Counts, rows: Places) -> Matching:
 
 def match_steps(counts: Counts, rows: Places) -> Matching:
     """Match steps to clusters so that most frames agree, ignoring background."""
-    steps = counts.copy()
-    steps[BACKGROUND_ROW] = 0
-    return _useful(
-        assign(_overlap(steps), counts, rows[rows != BACKGROUND_ROW], _clusters(steps)), counts
-    )
+    steps = _steps_of(counts)
+    return _match_steps(counts, rows, steps, _overlap(steps))
 
 
 def match_names(counts: Counts, _rows: Places) -> Matching:
@@ -189,57 +178,16 @@ def match_names(counts: Counts, _rows: Places) -> Matching:
     return {step: step for step in range(1, min(counts.shape))}
 
 
-def rate_strict(counts: Counts, matching: Matching) -> Rates:
-    """Average over all steps that occur; a step without a cluster scores 0."""
+def _match_steps(counts: Counts, rows: Places, used: Counts, gain: NDArray[np.float64]) -> Matching:
+    """Match steps to the clusters with frames in `used` so that the `gain` is highest."""
+    clusters = np.flatnonzero(used[:, NO_STEP + 1 :].sum(axis=0)) + NO_STEP + 1
+    return _useful(assign(gain, counts, rows[rows != BACKGROUND_ROW], clusters), counts)
+
+
+def _steps_of(counts: Counts) -> Counts:
     steps = counts.copy()
     steps[BACKGROUND_ROW] = 0
-    return _mean_of(each_step(counts, matching), steps)
-
-
-def _mean_of(figures: dict[int, Rates], counts: Counts) -> Rates:
-    """Average over the rows of `counts` that have frames; a row without figures scores 0."""
-    return mean_rates(
-        [figures.get(s, NOTHING) for s in np.flatnonzero(counts.any(axis=1)).tolist()]
-    )
-
-
-def rate_paper(counts: Counts, matching: Matching) -> Rates:
-    """Average over the matched classes that occur; F1 from mean precision and mean recall.
-
-    K clusters match up to K classes; a class that is matched to an empty cluster scores 0.
-    """
-    occurring = set(np.flatnonzero(counts.sum(axis=1)).tolist())
-    figures = [value for step, value in each_step(counts, matching).items() if step in occurring]
-    return harmonic(mean_rates(figures))
-
-
-def rate_classes(counts: Counts, matching: Matching) -> Rates:
-    """Average over all classes that occur, including background; without a cluster they score 0."""
-    return _mean_of(each_step(counts, matching), counts)
-
-
-def rate_framewise(counts: Counts, matching: Matching) -> Rates:
-    """Score all matched pairs together: right frames over those of their clusters and classes."""
-    right = sum(int(counts[step, cluster]) for cluster, step in matching.items())
-    clusters = sum(int(counts[:, cluster].sum()) for cluster in matching)
-    classes = sum(int(counts[step].sum()) for step in matching.values())
-    return rates(right, clusters, classes)
-
-
-def rate_framewise_steps(counts: Counts, matching: Matching) -> Rates:
-    """Score right frames over those in any cluster, and over those of all steps."""
-    right = sum(int(counts[step, cluster]) for cluster, step in matching.items())
-    return rates(
-        right, int(counts[:, NO_STEP + 1 :].sum()), int(counts[BACKGROUND_ROW + 1 :].sum())
-    )
-
-
-def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:
-    """Return the four scores of every class in `matching`, by its row of `counts`."""
-    return {
-        step: rates(int(counts[step, k]), int(counts[:, k].sum()), int(counts[step].sum()))
-        for k, step in matching.items()
-    }
+    return steps
 
 
 def _f1(counts: Counts) -> NDArray[np.float64]:
@@ -254,13 +202,55 @@ def _overlap(counts: Counts) -> NDArray[np.float64]:
 
 
 def _useful(matching: Matching, counts: Counts) -> Matching:
-    """Remove pairs without a common frame, which score 0 anyway."""
     return {cluster: step for cluster, step in matching.items() if counts[step, cluster]}
 
 
-def _clusters(counts: Counts) -> Places:
-    """Return the columns of the clusters that have frames."""
-    return np.flatnonzero(counts[:, NO_STEP + 1 :].sum(axis=0)) + NO_STEP + 1
+def rate_strict(counts: Counts, matching: Matching) -> Rates:
+    """Average over all steps that occur; a step without a cluster scores 0."""
+    return _mean_of(each_step(counts, matching), _steps_of(counts))
+
+
+def rate_classes(counts: Counts, matching: Matching) -> Rates:
+    """Average over all classes that occur, including background; without a cluster they score 0."""
+    return _mean_of(each_step(counts, matching), counts)
+
+
+def _mean_of(figures: dict[int, Rates], counts: Counts) -> Rates:
+    occurring = np.flatnonzero(counts.any(axis=1)).tolist()
+    return mean_rates([figures.get(step, NOTHING) for step in occurring])
+
+
+def rate_paper(counts: Counts, matching: Matching) -> Rates:
+    """Average over the matched classes that occur; F1 from mean precision and mean recall.
+
+    K clusters match up to K classes; a class that is matched to an empty cluster scores 0.
+    """
+    each = each_step(counts, matching).items()
+    return harmonic(mean_rates([value for step, value in each if counts[step].any()]))
+
+
+def rate_framewise(counts: Counts, matching: Matching) -> Rates:
+    """Score all matched pairs together: right frames over those of their clusters and classes."""
+    clusters = sum(int(counts[:, cluster].sum()) for cluster in matching)
+    classes = sum(int(counts[step].sum()) for step in matching.values())
+    return rates(_right(counts, matching), clusters, classes)
+
+
+def rate_framewise_steps(counts: Counts, matching: Matching) -> Rates:
+    """Score right frames over those in any cluster, and over those of all steps."""
+    predicted, actual = counts[:, NO_STEP + 1 :].sum(), counts[BACKGROUND_ROW + 1 :].sum()
+    return rates(_right(counts, matching), int(predicted), int(actual))
+
+
+def _right(counts: Counts, matching: Matching) -> int:
+    return sum(int(counts[step, cluster]) for cluster, step in matching.items())
+
+
+def each_step(counts: Counts, matching: Matching) -> dict[int, Rates]:
+    return {
+        step: rates(int(counts[step, k]), int(counts[:, k].sum()), int(counts[step].sum()))
+        for k, step in matching.items()
+    }
 
 
 def _harmonic_of_means(figures: list[Rates]) -> Rates:

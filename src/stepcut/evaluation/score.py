@@ -16,7 +16,6 @@ from stepcut.evaluation.protocols import (
     NO_STEP,
     NOTHING,
     Counts,
-    Matching,
     Protocol,
     each_step,
     find_matching,
@@ -26,14 +25,15 @@ from stepcut.evaluation.protocols import (
 from stepcut.order import video_order
 from stepcut.settings import check_number
 
+Array = NDArray[np.int64]
+
 LARGEST = 10_000
 """Largest number of a step or a cluster, since frames are counted for every pair of them."""
-BACKGROUNDS = {"count": False, "drop": True}
+OVERLAPS = (10, 25, 50)
+"""IoU in percent at which segments are found."""
 
 
 class StepScore(NamedTuple):
-    """Scores of one true step in percent; `cluster` is None if no cluster is matched to it."""
-
     step: int
     name: str
     cluster: int | None
@@ -67,35 +67,35 @@ class Score:
 
     def __init__(
         self,
-        pred: list[NDArray[np.int64]],
-        true: list[NDArray[np.int64]],
+        pred: list[Array],
+        true: list[Array],
         protocol: Protocol,
         names: Sequence[str] | None,
         rate: float,
-        clusters: int | None = None,
+        clusters: int | None,
     ) -> None:
         self.protocol, self.rate = protocol.name, rate
         self.has_one_matching = not protocol.per_video
         self._pred, self._true, self._protocol, self._names = pred, true, protocol, names
-        # Column 0 is "no step", so clusters move up by one.
-        classes = len(np.unique(np.concatenate(true)))
-        most = max(
-            clusters if clusters is not None else classes, max(int(p.max()) for p in pred) + 1
-        )
+        wanted = len(np.unique(np.concatenate(true))) if clusters is None else clusters
+        self.clusters = max(wanted, *(int(p.max()) + 1 for p in pred))
+        """K, the number of clusters, including empty ones."""
         steps = max(int(t.max()) for t in true) + 1
         self._counts = [
-            metrics.count(p + 1, t, most + 1, steps) for p, t in zip(pred, true, strict=True)
+            metrics.count(p + 1, t, self.clusters + 1, steps)
+            for p, t in zip(pred, true, strict=True)
         ]
         self.confusion: Counts = np.sum(self._counts, axis=0)
         """Frames by true step (row 0 is background) and cluster (column 0 is "no step")."""
-        self.clusters = most
-        """K, the number of clusters, including empty ones."""
         rows = np.flatnonzero(self.confusion.sum(axis=1))
         self._occurring = rows.tolist()
-        groups = self._counts if protocol.per_video else [self.confusion]
-        self._matched = [(counts, find_matching(protocol, counts, rows)) for counts in groups]
-        each = [find_rates(protocol, counts, matching) for counts, matching in self._matched]
-        figures = protocol.average(each) if protocol.per_video else each[0]
+        counted = self._counts if protocol.per_video else [self.confusion]
+        # What is matched together: the counts and the matching.
+        self._groups = [(counts, find_matching(protocol, counts, rows)) for counts in counted]
+        each = [matching for _, matching in self._groups]
+        self._matching = each if protocol.per_video else each * len(pred)
+        rates = [find_rates(protocol, *group) for group in self._groups]
+        figures = protocol.average(rates) if protocol.per_video else rates[0]
         self.precision, self.recall, self.f1, self.iou = (100 * value for value in figures)
 
     def __repr__(self) -> str:
@@ -103,43 +103,36 @@ class Score:
 
     @property
     def used(self) -> float:
-        """Number of clusters with frames: over all videos, or the mean per video if each is matched
-        separately."""
-        each = [(counts[:, NO_STEP + 1 :].sum(axis=0) > 0).sum() for counts, _ in self._matched]
+        """Number of clusters with frames; the mean per video if each is matched separately."""
+        each = [(counts[:, NO_STEP + 1 :].sum(axis=0) > 0).sum() for counts, _ in self._groups]
         return float(np.mean(each))
 
     @property
     def matchings(self) -> list[dict[int, int]]:
         """For every video, cluster -> true step (0 is background, cluster -1 is "no step")."""
         used = self.confusion.sum(axis=0)
-        return [
-            {k - 1: s for k, s in sorted(self._matching(i).items()) if used[k]}
-            for i in range(len(self._pred))
-        ]
+        return [{k - 1: s for k, s in sorted(one.items()) if used[k]} for one in self._matching]
 
     @property
     def matching(self) -> dict[int, int]:
         """Cluster -> true step, for all videos."""
         if not self.has_one_matching:
-            what = f"protocol={self.protocol!r} has one matching per video"
-            raise OptionError(
-                f"{what}; use .matchings instead.", setting="protocol", value=self.protocol
-            )
+            what = f"protocol={self.protocol!r} has one matching per video; use .matchings instead."
+            raise OptionError(what, setting="protocol", value=self.protocol)
         return self.matchings[0]
 
-    def mapped(self, video: int) -> NDArray[np.int64]:
+    def mapped(self, video: int) -> Array:
         """Return the prediction of one video, by its place, in numbers of true steps; a cluster `k`
         without a step becomes `-2 - k`."""
         return self._mapped[video]
 
     @cached_property
-    def _mapped(self) -> list[NDArray[np.int64]]:
+    def _mapped(self) -> list[Array]:
         found = []
-        for video, labels in enumerate(self._pred):
-            translate = -1 - np.arange(self.confusion.shape[1], dtype=np.int64)
+        for labels, matching in zip(self._pred, self._matching, strict=True):
+            translate = -1 - np.arange(self.clusters + 1, dtype=np.int64)
             translate[NO_STEP] = BACKGROUND_ROW
-            for cluster, step in self._matching(video).items():
-                translate[cluster] = step
+            translate[list(matching)] = list(matching.values())
             found.append(translate[labels + 1])
         return found
 
@@ -148,7 +141,7 @@ class Score:
         "cluster 3"."""
         if not self.has_one_matching:
             return "every video has its own matching; see .matchings"
-        frames_of_cluster, matching = self.confusion.sum(axis=0), self._matching(0)
+        frames_of_cluster, matching = self.confusion.sum(axis=0), self._matching[0]
         lines = []
         for cluster in np.flatnonzero(frames_of_cluster).tolist():
             numbered = f"cluster {cluster - 1}" if clusters is None else clusters[cluster - 1]
@@ -159,8 +152,8 @@ class Score:
                 lines.append(f"{' = '.join(both)}, {100 * share:.0f} % of its frames")
             elif cluster != NO_STEP:
                 lines.append(f"{who} = nothing, {frames_of_cluster[cluster]} frames")
-        found = {s for k, s in matching.items() if frames_of_cluster[k]}
-        missing = [s for s in self._occurring if s not in found and s != BACKGROUND_ROW]
+        found = {BACKGROUND_ROW, *(s for k, s in matching.items() if frames_of_cluster[k])}
+        missing = [step for step in self._occurring if step not in found]
         lines += [f"no cluster = {self.name(s)}, {self.confusion[s].sum()} frames" for s in missing]
         return "\n".join(lines)
 
@@ -192,12 +185,10 @@ class Score:
         (`metrics.majority_f1`), with as many predicted segments per video as true classes."""
         return self._f1_of_shares(metrics.majority_f1, lambda true: len(np.unique(true)))
 
-    def _f1_of_shares(self, f1: Callable[..., float], most: Callable[..., int]) -> float:
-        pairs = zip(self._mapped, self._true, strict=True)
-        shares = [metrics.segment_shares(found, actual) for found, actual in pairs]
+    def _f1_of_shares(self, f1: Callable[..., float], most: Callable[[Array], int]) -> float:
+        shares = list(map(metrics.segment_shares, self._mapped, self._true))
         if self._protocol.per_video:
-            each = zip(shares, self._true, strict=True)
-            return 100 * float(np.mean([f1(one, most(actual)) for one, actual in each]))
+            return 100 * float(np.mean(list(map(f1, shares, map(most, self._true)))))
         predicted = len(shares) * most(np.concatenate(self._true))
         return 100 * f1(np.concatenate(shares), predicted)
 
@@ -208,16 +199,14 @@ class Score:
 
     @cached_property
     def f1_at(self) -> dict[int, float]:
-        """Segment F1 at an IoU of 10, 25 and 50 percent, over all segments."""
-        overlaps = (10, 25, 50)
         each = [
-            metrics.segment_hits(found, true, [o / 100 for o in overlaps])
+            metrics.segment_hits(found, true, [overlap / 100 for overlap in OVERLAPS])
             for found, true in zip(self._mapped, self._true, strict=True)
         ]
         both = sum(found + actual for _, found, actual in each)
         return {
             percent: 200 * sum(hits[i] for hits, _, _ in each) / both if both else 100.0
-            for i, percent in enumerate(overlaps)
+            for i, percent in enumerate(OVERLAPS)
         }
 
     @property
@@ -230,65 +219,45 @@ class Score:
     def per_step(self) -> list[StepScore]:
         """Scores of every true step that occurs, and of background if it is a class."""
         clusters = {s: k for k, s in self.matching.items()} if self.has_one_matching else {}
+        # In action segmentation, a step without a cluster in a video scores 0 there.
+        without = [NOTHING] if self._protocol.segmentation else []
         scores = []
         for step in self._occurring:
-            if step != BACKGROUND_ROW or self._protocol.background_is_a_class:
-                without = NOTHING if self._protocol.segmentation else None
-                each = [
-                    each_step(counts, match).get(step, without)
-                    for counts, match in self._matched
-                    if counts[step].any()
-                ]
-                p, r, f1, iou = (
-                    100 * value for value in metrics.mean_rates([one for one in each if one])
-                )
-                frames = int(self.confusion[step].sum())
-                scores.append(
-                    StepScore(step, self.name(step), clusters.get(step), p, r, f1, iou, frames)
-                )
+            if step == BACKGROUND_ROW and not self._protocol.background_is_a_class:
+                continue
+            shown = [each_step(*group) for group in self._groups if group[0][step].any()]
+            rates = [one for each in shown for one in ([each[step]] if step in each else without)]
+            p, r, f1, iou = (100 * value for value in metrics.mean_rates(rates))
+            frames = int(self.confusion[step].sum())
+            name, cluster = self.name(step), clusters.get(step)
+            scores.append(StepScore(step, name, cluster, p, r, f1, iou, frames))
         return scores
 
     @cached_property
     def per_video(self) -> list[VideoScore]:
         """Scores of every video under its matching."""
         scores = []
-        for i, (counts, true) in enumerate(zip(self._counts, self._true, strict=True)):
-            mapped = self.mapped(i)
-            mof, edit = metrics.mof(mapped, true), metrics.edit(mapped, true)
-            p, r, f1, iou = (
-                100 * value for value in find_rates(self._protocol, counts, self._matching(i))
-            )
+        each = zip(self._counts, self._matching, self._mapped, self._true, strict=True)
+        for counts, matching, mapped, true in each:
+            rates = find_rates(self._protocol, counts, matching)
+            p, r, f1, iou = (100 * value for value in rates)
+            mof, edit = 100 * metrics.mof(mapped, true), 100 * metrics.edit(mapped, true)
             # 0 is background and less a cluster without a step; `video_order` ignores -1.
-            found, actual = (
-                video_order(np.where(steps > BACKGROUND_ROW, steps, -1)) for steps in (mapped, true)
-            )
-            tau = metrics.kendall(found, actual)
-            scores.append(VideoScore(p, r, f1, iou, 100 * mof, 100 * edit, tau))
+            found, actual = (video_order(np.where(one > 0, one, -1)) for one in (mapped, true))
+            scores.append(VideoScore(p, r, f1, iou, mof, edit, metrics.kendall(found, actual)))
         return scores
 
     @property
     def figures(self) -> dict[str, float]:
         """All figures by their names in tables."""
-        more = {
-            "MoF all": self.mof_all,
-            "F1 sampled": self.f1_sampled,
-            "F1 majority": self.f1_majority,
-        }
+        more = ("MoF all", "F1 sampled", "F1 majority") if self._protocol.segmentation else ()
+        names = ("F1", "IoU", "precision", "recall", "MoF", *more, "edit")
         return {
-            "F1": self.f1,
-            "IoU": self.iou,
-            "precision": self.precision,
-            "recall": self.recall,
-            "MoF": self.mof,
-            **(more if self._protocol.segmentation else {}),
-            "edit": self.edit,
+            **{name: getattr(self, name.lower().replace(" ", "_")) for name in names},
             **{f"F1@{percent}": value for percent, value in self.f1_at.items()},
             "tau": self.tau,
             "used": self.used,
         }
-
-    def _matching(self, video: int) -> Matching:
-        return self._matched[video if self._protocol.per_video else 0][1]
 
 
 def score(
@@ -341,25 +310,20 @@ def score(
     cluster 1 = pour, 50 % of its frames
     """
     chosen = find_protocol(protocol)
-    drop = choose("background", background, BACKGROUNDS)
+    drop = choose("background", background, {"count": False, "drop": True})
     found, actual = _videos(pred, "pred", -1), _videos(true, "true", 0)
-    if len(found) != len(actual):
-        what = f"pred has {len(found)} videos and true {len(actual)}"
-        raise OptionError(
-            f"{what}. Use one array per video on both sides.",
-            setting="pred",
-            value=len(found),
-            allowed=len(actual),
+    lengths, others = ([len(found), *map(len, found)], [len(actual), *map(len, actual)])
+    if lengths != others:
+        place = next(i for i, length in enumerate(lengths) if length != others[i])
+        what = (
+            f"pred has {lengths[0]} videos and true {others[0]}. Use one array per video on both "
+            "sides."
+            if place == 0
+            else f"video {place - 1} has {lengths[place]} predicted and {others[place]} true "
+            "labels, but needs one per frame. Sample both at the same times, or pass timelines to "
+            "stepcut.evaluate."
         )
-    for i, (p, t) in enumerate(zip(found, actual, strict=True)):
-        if len(p) != len(t):
-            raise OptionError(
-                f"video {i} has {len(p)} predicted and {len(t)} true labels, but needs one per "
-                "frame. Sample both at the same times, or pass timelines to stepcut.evaluate.",
-                setting="pred",
-                value=len(p),
-                allowed=len(t),
-            )
+        raise OptionError(what, setting="pred", value=lengths[place], allowed=others[place])
     if drop:
         kept = [t != BACKGROUND_ROW for t in actual]
         found = [p[keep] for p, keep in zip(found, kept, strict=True) if keep.any()]
@@ -367,26 +331,18 @@ def score(
     check_number("rate", rate, 0, above=True)
     if clusters is not None:
         check_number("clusters", clusters, 0, whole=True)
-    last = max(int(t.max()) for t in actual) if actual else 0
-    if (
-        names is not None
-        and len(as_items("names", names, str, "the name of each true step")) < last
-    ):
-        raise OptionError(
-            f"{len(names)} names for true steps up to {last}. Name every step.",
-            setting="names",
-            value=names,
-        )
-    if not any(t.any() for t in actual):
-        raise OptionError(
-            "true is background only, so there is nothing to score. Number the true steps from 1.",
-            setting="true",
-        )
+    last = max((int(t.max()) for t in actual), default=0)
+    if not last:
+        what = "true is background only, so there is nothing to score. Number the true steps from 1"
+        raise OptionError(f"{what}.", setting="true")
+    given = None if names is None else as_items("names", names, str, "the name of each true step")
+    if given is not None and len(given) < last:
+        what = f"{len(given)} names for true steps up to {last}. Name every step."
+        raise OptionError(what, setting="names", value=names)
     return Score(found, actual, chosen, names, rate, clusters)
 
 
-def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np.int64]]:
-    """Check one array of numbers from `lowest` per video."""
+def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[Array]:
     wanted = "a list with one array of labels per video"
     try:
         arrays = [np.asarray(video) for video in as_items(what, labels, object, wanted)]
@@ -395,18 +351,19 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[NDArray[np
     if not arrays:
         raise OptionError(f"{what} contains no video. Use {wanted}.", setting=what)
     for i, array in enumerate(arrays):
-        content = f"{array.dtype} of shape {array.shape}"
-        numbers = array.ndim == 1 and len(array) > 0 and np.issubdtype(array.dtype, np.integer)
-        if numbers:
+        if array.ndim == 1 and len(array) and array.dtype.kind in "iu":
             wrong = array[(array < lowest) | (array > LARGEST)]
-            numbers, content = not len(wrong), str(wrong[0]) if len(wrong) else ""
-        if not numbers:
-            nothing = "no step" if lowest < 0 else "background"
-            raise OptionError(
-                f"{what}[{i}] contains {content}, not one integer per frame, from {lowest} "
-                f"({nothing}) to {LARGEST}. Number steps without gaps, convert them with "
-                "astype(int), and remove empty videos.",
-                setting=what,
-                allowed=wanted,
-            )
+            if not len(wrong):
+                continue
+            content = str(wrong[0])
+        else:
+            content = f"{array.dtype} of shape {array.shape}"
+        nothing = "no step" if lowest < 0 else "background"
+        raise OptionError(
+            f"{what}[{i}] contains {content}, not one integer per frame, from {lowest} ({nothing}) "
+            f"to {LARGEST}. Number steps without gaps, convert them with astype(int), and remove "
+            "empty videos.",
+            setting=what,
+            allowed=wanted,
+        )
     return [array.astype(np.int64, copy=False) for array in arrays]

@@ -23,7 +23,7 @@ from resnet_weights import resnet_file
 import stepcut
 from stepcut.cli.main import main
 from stepcut.errors import DataError, OptionError
-from stepcut.evaluation.compare import NO_VIDEO
+from stepcut.evaluation.clock import NO_VIDEO
 from stepcut.features.extract import export
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec

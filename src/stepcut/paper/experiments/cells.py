@@ -22,8 +22,9 @@ from safetensors.numpy import load_file, save_file
 
 from stepcut.cli.common import read_settings
 from stepcut.errors import OptionError, choose, unknown
-from stepcut.evaluation.clock import CLOCK, Pair, put_on_one_clock
-from stepcut.evaluation.compare import NO_VIDEO, baseline, graph_f1
+from stepcut.evaluation.clock import CLOCK, NO_VIDEO, Pair, put_on_one_clock
+from stepcut.evaluation.compare import baseline
+from stepcut.evaluation.evaluate import graph_f1
 from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.evaluation.score import Score, score
 from stepcut.files.atomic import read_json, whole_file, write_json

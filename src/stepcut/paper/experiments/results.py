@@ -14,7 +14,8 @@ import numpy as np
 
 from stepcut.colours import colour
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.compare import NO_VIDEO, above_uniform, adjust, compare_videos
+from stepcut.evaluation.clock import NO_VIDEO
+from stepcut.evaluation.compare import above_uniform, adjust, compare_videos
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.files.names import safe_name

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stepcut.errors import DataError, OptionError, choose
-from stepcut.evaluation.compare import NO_VIDEO
+from stepcut.evaluation.clock import NO_VIDEO
 from stepcut.evaluation.protocols import find_protocol
 from stepcut.features.backbones import choose_device
 from stepcut.features.spec import FeatureSpec
