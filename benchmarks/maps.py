@@ -1,9 +1,9 @@
-"""The paper's embedder on conv4c maps of raw video: every loss, segmenter and K, frozen or tuned
-(reports/experiments.md).
+"""The paper's embedder on conv4c maps of raw video: every loss and segmenter, with stepcut's
+settings, as published and as released (reports/experiments.md).
 
     python benchmarks/maps.py pack frames/ --set knots VIDEOS_DIR --set toy-plain VIDEOS_DIR ...
         frames as JPEG
-    python benchmarks/maps.py train frames/ --weights W -o embedded/ [--plan tuning] [--seconds 500]
+    python benchmarks/maps.py train frames/ --weights W -o embedded/ [--seconds 500]
         on a GPU
     python benchmarks/maps.py cut embedded/ --labels knots GESTURES_DIR --labels toy-plain
         ANNOTATIONS_DIR ...
@@ -30,80 +30,39 @@ from numpy.typing import NDArray
 from shared import arguments
 
 RATE = 2
-NUMBERS = (6, 7, 10, 12, 15)
-FULL = 3000
-"""Iterations of a run, unless its name states them."""
-TC3I = {"loss": "tc3i"}
-LOSSES: dict[str, dict[str, Any]] = {
-    "TCC": {"loss": "tcc"},
-    "LAV": {"loss": "lav"},
-    "LAV + TCC": {"loss": "lav+tcc"},
-    "TC3I": TC3I,
-    "TC3I, weight .1": {**TC3I, "weight": 0.1},
-    "TC3I, weight 32": {**TC3I, "weight": 32.0},
-    "TC3I, window 10 s": {**TC3I, "window": 10.0},
-    "TC3I, gamma in frames": {**TC3I, "gamma_time": "frames"},
-    "TC3I, no temperature": {**TC3I, "temperature": 1 / 128},
-    "as published": {
-        **TC3I,
-        "weight": 32.0,
-        "window": 10.0,
-        "gamma_time": "frames",
-        "temperature": 1 / 128,
-    },
-}
+NUMBERS = (7, 10, 15)
+ITERATIONS = 3000
+"""At most, as a run may converge before; "as released" has its own number."""
+LOSSES = {"TCC": "tcc", "LAV": "lav", "LAV + TCC": "lav+tcc", "TC3I": "tc3i"}
+PRESETS = {", as published": "published", ", as released": "released"}
 CUTS = {"HC": "kmeans", "SS": "subset", "PCM": "procut"}
-PAPERS = tuple(LOSSES)[:4]
-READINGS = tuple(LOSSES)[4:]
-BOTH = ("TCC", "TC3I")
-PLANS = ("losses", "tuning", "readings", "robot")
 
 
 class Run(NamedTuple):
-    """One embedder to train."""
+    """One embedder to train: a loss, and a preset ("" for stepcut's settings)."""
 
     data: str
     loss: str
+    preset: str
     seed: int
-    iterations: int = FULL
-    tuned: bool = False
-
-    @property
-    def key(self) -> str:
-        """Name of its row, and the seed."""
-        count = f", {self.iterations} iterations" if self.iterations != FULL else ""
-        return f"{self.loss}{', tuned' if self.tuned else ''}{count}/{self.seed}"
 
     @property
     def file(self) -> str:
         """File of its embeddings."""
-        return f"{self.data}={self.key.replace('/', '=')}.npz"
+        return f"{self.data}={self.loss}{self.preset}={self.seed}.npz"
 
 
-def plan(name: str, sets: list[str]) -> list[Run]:
-    """The runs of one plan on the available sets, most important first."""
-    if name == "losses":
-        runs = [Run("knots", loss, seed) for seed in range(5) for loss in PAPERS]
-        runs += [
-            Run(toy, loss, seed)
-            for seed in range(5)
-            for toy in sets
-            if toy.startswith("toy")
-            for loss in PAPERS
-        ]
-    elif name == "tuning":
-        kinds = ((1000, True), (250, True), (250, False), (1000, False))
-        runs = [
-            Run("knots", loss, seed, *kind) for seed in range(5) for kind in kinds for loss in BOTH
-        ]
-    elif name == "readings":
-        runs = [Run("knots", loss, seed, 1000) for seed in range(5) for loss in READINGS]
-        runs += [
-            Run("toy-plain", loss, seed, 1000) for seed in range(5) for loss in (*BOTH, *READINGS)
-        ]
-    else:
-        runs = [Run("robot", loss, seed, 1000) for seed in range(2) for loss in BOTH]
-    return [run for run in runs if run.data in sets]
+def plan(sets: list[str], seeds: int) -> list[Run]:
+    """All runs, the presets on the knots alone."""
+    runs = [Run(data, loss, "", seed) for seed in range(seeds) for data in sets for loss in LOSSES]
+    knots = [data for data in sets if data == "knots"]
+    return runs + [
+        Run(data, loss, preset, seed)
+        for seed in range(seeds)
+        for data in knots
+        for preset in PRESETS
+        for loss in LOSSES
+    ]
 
 
 def pack(out: Path, sets: list[tuple[str, Path]], quality: int) -> None:
@@ -131,7 +90,7 @@ def unpack(file: Path) -> dict[str, NDArray[np.uint8]]:
     from PIL import Image
 
     packed = np.load(file)
-    found = {}
+    videos = {}
     with ThreadPoolExecutor() as pool:
         for name in sorted({key.rpartition("/")[0] for key in packed}):
             parts = np.split(packed[f"{name}/jpeg"], np.cumsum(packed[f"{name}/sizes"])[:-1])
@@ -139,111 +98,94 @@ def unpack(file: Path) -> dict[str, NDArray[np.uint8]]:
                 lambda part: np.asarray(Image.open(io.BytesIO(part.tobytes())).convert("RGB")),
                 parts,
             )
-            found[name] = np.stack(list(pictures))
-    return found
+            videos[name] = np.stack(list(pictures))
+    return videos
+
+
+def extract(file: Path, backbone: Any, out: Path, device: str) -> None:
+    """Store the maps of all frames of one set, and their spatial means by video."""
+    import torch
+
+    maps = {}
+    for video, frames in unpack(file).items():
+        with (
+            torch.inference_mode(),
+            torch.autocast(device, dtype=torch.float16, enabled=device == "cuda"),
+        ):
+            parts = [
+                backbone(part.to(device)).half().cpu()
+                for part in torch.from_numpy(frames).split(256)
+            ]
+        maps[video] = torch.cat(parts).numpy()
+    pooled = {video: rows.mean((2, 3), dtype=np.float32) for video, rows in maps.items()}
+    np.savez(
+        out / f"{file.stem}-pooled.npz",
+        **{video: rows.astype(np.float16) for video, rows in pooled.items()},
+    )
+    np.save(out / f"{file.stem}-maps.npy", np.concatenate(list(maps.values())))
 
 
 def train(
-    frames: Path,
-    weights: Path,
-    out: Path,
-    plans: list[str],
-    seconds: float,
-    device: str,
-    workers: int,
+    frames: Path, weights: Path, out: Path, seeds: int, seconds: float, device: str, workers: int
 ) -> None:
     """Extract maps of all frames, and train every run that time allows."""
     import torch
 
+    from stepcut.features.backbones.networks import resnet50_graph
+    from stepcut.features.backbones.weights import read_weights
     from stepcut.paper.cnc.tune import TunableBackbone
 
     begun = time.time()
-    backbone = TunableBackbone(read_backbone(weights)).to(device).eval()
-    pictures = {file.stem: unpack(file) for file in sorted(frames.glob("*.npz"))}
+    graph = resnet50_graph(read_weights(weights)[0], layer="conv4c", family="v1")
+    backbone = TunableBackbone(graph).to(device).eval()
     out.mkdir(parents=True, exist_ok=True)
-    for name, videos in pictures.items():
-        maps = {}
-        for video, each in videos.items():
-            with (
-                torch.inference_mode(),
-                torch.autocast(device, dtype=torch.float16, enabled=device == "cuda"),
-            ):
-                parts = [
-                    backbone(part.to(device)).half().cpu()
-                    for part in torch.from_numpy(each).split(256)
-                ]
-            maps[video] = torch.cat(parts).numpy()
-        pooled = {
-            video: rows.mean((2, 3), dtype=np.float32).astype(np.float16)
-            for video, rows in maps.items()
-        }
-        np.savez(out / f"{name}-pooled.npz", **pooled)
-        np.save(out / f"{name}-maps.npy", np.concatenate(list(maps.values())))
-        np.save(out / f"{name}-frames.npy", np.concatenate(list(videos.values())))
-    del backbone, maps, pictures
+    files = sorted(frames.glob("*.npz"))
+    for file in files:
+        extract(file, backbone, out, device)
+    del backbone
     if device == "cuda":
         torch.cuda.empty_cache()
     print(f"{time.time() - begun:.0f} s: maps extracted", flush=True)
-    sets = sorted(file.stem.removesuffix("-pooled") for file in out.glob("*-pooled.npz"))
-    runs = [run for name in plans for run in plan(name, sets) if not (out / run.file).exists()]
+    runs = plan([file.stem for file in files], seeds)
+    runs = [run for run in runs if not (out / run.file).exists()]
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        work = [pool.submit(train_one, run, weights, out, device, begun + seconds) for run in runs]
-        for number, done in enumerate(as_completed(work)):
-            print(
-                f"{time.time() - begun:.0f} s, {number + 1} of {len(runs)}: {done.exception() or done.result()}",
-                flush=True,
-            )
-    for file in [*out.glob("*-maps.npy"), *out.glob("*-frames.npy")]:
-        file.unlink()
+        work = [pool.submit(train_one, run, out, device, begun + seconds) for run in runs]
+        for number, done in enumerate(as_completed(work), 1):
+            outcome = done.exception() or done.result()
+            print(f"{time.time() - begun:.0f} s, {number} of {len(runs)}: {outcome}", flush=True)
+    for stored in out.glob("*-maps.npy"):
+        stored.unlink()
 
 
-def read_backbone(weights: Path) -> Any:
-    from stepcut.features.backbones.networks import resnet50_graph
-    from stepcut.features.backbones.weights import read_weights
-
-    return resnet50_graph(read_weights(weights)[0], layer="conv4c", family="v1")
-
-
-def train_one(run: Run, weights: Path, out: Path, device: str, until: float) -> str:
+def train_one(run: Run, out: Path, device: str, until: float) -> str:
     """Train one embedder, store the embeddings of all videos, and report the loss."""
     import torch
 
     from stepcut.paper.cnc.embedder import Embedder
-    from stepcut.paper.cnc.tune import TunableBackbone
+    from stepcut.paper.cnc.settings import preset_settings
 
     begun = time.time()
     if begun > until:
-        return f"{run.data} {run.key}: no time left"
+        return f"{run.file}: no time left"
     torch.set_num_threads(2)
     with np.load(out / f"{run.data}-pooled.npz") as pooled:
         lengths = {video: len(pooled[video]) for video in pooled}
-    stored = np.load(out / f"{run.data}-{'frames' if run.tuned else 'maps'}.npy", mmap_mode="r")
+    stored = np.load(out / f"{run.data}-maps.npy", mmap_mode="r")
     given = np.split(stored, np.cumsum(list(lengths.values()))[:-1])
-    settings = {
-        **LOSSES[run.loss],
-        "rate": RATE,
-        "seed": run.seed,
-        "device": device,
-        "iterations": run.iterations,
-    }
-    if run.tuned:
-        settings |= {
-            "tune_backbone": True,
-            "backbone": TunableBackbone(read_backbone(weights)),
-            "chunk": 160,
-        }
-    embedder = Embedder.of(**settings).fit(given)
-    embedded = embedder.transform(given)
+    loss, preset = LOSSES[run.loss], PRESETS.get(run.preset, "")
+    settings: dict[str, Any] = {"iterations": ITERATIONS}
+    if preset:
+        chosen = {} if preset == "released" else settings
+        settings = {**chosen, **preset_settings(preset, loss, chosen, RATE, NUMBERS[0])[0]}
+    embedder = Embedder.of(loss=loss, rate=RATE, seed=run.seed, device=device, **settings)
+    embedded = embedder.fit(given).transform(given)
     kept: dict[str, Any] = {
         video: rows.astype(np.float16) for video, rows in zip(lengths, embedded, strict=True)
     }
     np.savez(out / run.file, **kept)
     losses = [row[0] for row in embedder.curve_.values]
-    del embedder
-    if device == "cuda":
-        torch.cuda.empty_cache()
-    took, last = time.time() - begun, np.mean(losses[-50:])
-    return f"{run.data} {run.key}, {len(losses)} iterations in {took:.1f} s, loss {losses[0]:.3f} to {last:.3f}"
+    took = f"{len(losses)} iterations in {time.time() - begun:.1f} s"
+    return f"{run.file}, {took}, loss {losses[0]:.3f} to {np.mean(losses[-50:]):.3f}"
 
 
 def read_labels(folder: Path, lengths: dict[str, int]) -> list[NDArray[np.int64]]:
@@ -268,12 +210,9 @@ def read_labels(folder: Path, lengths: dict[str, int]) -> list[NDArray[np.int64]
     return true
 
 
-def cut(folder: Path, name: str, labels: Path, only: list[str], workers: int) -> None:
-    """Print `strict` F1 of every loss with every segmenter and K on one set: mean and deviation
-    over seeds.
-
-    only  rows whose name contains one of these words
-    """
+def cut(folder: Path, name: str, labels: Path, workers: int) -> None:
+    """Print `strict` F1 of every loss with every segmenter and K on one set: mean and sample
+    deviation over seeds. Presets are cut by the ProCut Module with their own settings."""
     from stepcut.tables import Cell, Spread, Table
     from stepcut.version import __version__
 
@@ -281,11 +220,8 @@ def cut(folder: Path, name: str, labels: Path, only: list[str], workers: int) ->
     rows |= {f"{way}, pooled maps": [0, 1] for way in ("smooth", "stepcut", "cnc")}
     for file in sorted(folder.glob(f"{name}=*.npz")):
         _, loss, seed = file.stem.split("=")
-        for short in (*CUTS, "published") if loss.startswith("as published") else CUTS:
+        for short in ["PCM"] if loss.endswith(tuple(PRESETS)) else CUTS:
             rows.setdefault(f"{loss} + {short}", []).append(int(seed))
-    rows = {
-        row: seeds for row, seeds in rows.items() if not only or any(word in row for word in only)
-    }
     cells = [(row, seed, k) for row, seeds in rows.items() for seed in seeds for k in NUMBERS]
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         figures = dict(
@@ -293,12 +229,9 @@ def cut(folder: Path, name: str, labels: Path, only: list[str], workers: int) ->
         )
     table = Table(["row", "seeds", *(f"K = {k}" for k in NUMBERS)], [])
     for row, seeds in rows.items():
-        found = np.array([[figures[row, seed, k] for k in NUMBERS] for seed in seeds])
-        means: list[Cell] = [
-            Spread(*each)
-            for each in zip(found.mean(0).tolist(), found.std(0).tolist(), strict=True)
-        ]
-        table.rows.append([row, len(seeds), *(means if len(seeds) > 1 else found[0].tolist())])
+        found = [[figures[row, seed, k] for seed in seeds] for k in NUMBERS]
+        means: list[Cell] = [Spread.of(each) if len(seeds) > 1 else each[0] for each in found]
+        table.rows.append([row, len(seeds), *means])
     table.caption = f"{name}: conv4c maps at {RATE} per second, strict F1, stepcut {__version__}"
     print(table.markdown(), flush=True)
 
@@ -309,7 +242,7 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     from stepcut.evaluation.compare import baseline
     from stepcut.methods import METHODS
     from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
-    from stepcut.paper.cnc.method import AS_PUBLISHED
+    from stepcut.paper.cnc.settings import preset_settings
 
     row, seed, k = cell
     loss, _, short = row.rpartition(" + ")
@@ -318,10 +251,9 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     true = read_labels(labels, {video: len(rows) for video, rows in zip(kept, given, strict=True)})
     found: Any
     if loss:
-        segmenter, settings = (
-            ("procut", AS_PUBLISHED["cut"]) if short == "published" else (CUTS[short], {})
-        )
-        maker: Any = METHODS[segmenter]
+        plain, comma, rest = loss.partition(", as ")
+        settings = preset_settings(rest, LOSSES[plain], {}, RATE, k)[1] if comma else {}
+        maker: Any = METHODS[CUTS[short]]
         found = maker(steps=k, rate=RATE, seed=seed, **settings).fit(given).labels_
     elif row == "uniform":
         found = baseline("uniform", true, k)
@@ -344,32 +276,22 @@ def main() -> None:
     parser.add_argument("--quality", type=int, default=75, help="pack: of JPEG")
     parser.add_argument("--weights", type=Path)
     parser.add_argument("-o", "--out", type=Path, default=Path("maps"))
-    parser.add_argument(
-        "--plan", nargs="+", choices=PLANS, default=list(PLANS), help="train: which runs"
-    )
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--workers", type=int, default=1, help="train, cut: parallel processes")
     parser.add_argument(
         "--labels", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="cut: truth"
     )
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        default=[],
-        metavar="WORD",
-        help="cut: rows whose name contains this word",
-    )
     args = parser.parse_args()
     if args.step == "pack":
         pack(args.folder, [(name, Path(place)) for name, place in args.set], args.quality)
     elif args.step == "train":
-        train(
-            args.folder, args.weights, args.out, args.plan, args.seconds, args.device, args.workers
-        )
+        work = (args.seeds, args.seconds, args.device, args.workers)
+        train(args.folder, args.weights, args.out, *work)
     else:
         for name, place in args.labels:
-            cut(args.folder, name, Path(place), args.only, args.workers)
+            cut(args.folder, name, Path(place), args.workers)
 
 
 if __name__ == "__main__":
