@@ -272,6 +272,7 @@ MODULES_OF_THE_REFERENCE = {
     "stepcut.formats": {
         "FORMATS",
         "Format",
+        "choose_format",
         "format_to_write",
         "label_files",
         "left_out",

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from stepcut.errors import ExtraNeeded, choose, printable
 from stepcut.files.addresses import AnyPath, as_path
-from stepcut.files.atomic import whole_file, write_bytes
+from stepcut.files.atomic import write_bytes
 from stepcut.plugins import pip_install
 
 _SPOT = re.compile("(^|[;,\t\r\n])('*)(?=\"*[-=+@＝＋－＠\t\r])")
@@ -255,8 +254,7 @@ class Table:
             about = [[text] for text in (self.caption, *self.notes) if text]
             columns, rows = self._plain()
             sheets: dict[str, list[Any]] = {"table": [columns, *rows], "about": about}
-            with whole_file(path) as temporary:
-                write_sheet(temporary, {title: rows for title, rows in sheets.items() if rows})
+            write_bytes(path, to_sheets({title: rows for title, rows in sheets.items() if rows}))
             return
         text = self._guarded().text() if name == "text" else self.format(name)
         text = text.rstrip("\n") + "\n"
@@ -370,11 +368,12 @@ def unguarded(cell: str) -> str:
     return _SPOT.sub(lambda match: match[1] + match[2][1:], cell)
 
 
-def write_sheet(path: Path, sheets: Mapping[str, Sequence[Sequence[Any]]]) -> None:
-    """Write an Excel file with the rows of each sheet; the first row is a header, None is empty."""
+def to_sheets(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
+    """Return an Excel file with the rows of each sheet; the first row is a header, None is empty."""
     import xlsxwriter
 
-    with xlsxwriter.Workbook(str(path)) as book:
+    out = io.BytesIO()
+    with xlsxwriter.Workbook(out) as book:
         book.set_properties({"created": datetime(2000, 1, 1)})  # the same content, the same file
         bold = book.add_format({"bold": True})
         for title, rows in sheets.items():
@@ -390,6 +389,7 @@ def write_sheet(path: Path, sheets: Mapping[str, Sequence[Sequence[Any]]]) -> No
                         sheet.write_string(number, place, text, style)
                     elif value is not None and math.isfinite(value):
                         sheet.write_number(number, place, value, style)
+    return out.getvalue()
 
 
 def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:

@@ -201,7 +201,7 @@ def test_two_films_one_after_the_other(tmp_path):
         ({"events": [[1.5, "", "pour", "", ""]]}, "'pour', at 1.5 s"),
         ({"events": [[1.5, "", "fry", "", ""]]}, "'fry'"),
         ({"events": [[1.5, ""]]}, "not valid as BORIS"),
-        ({"events": [["soon", "", "pour", "", ""]]}, "'soon'"),
+        ({"events": [["soon", "", "pour", "", ""]]}, "Expected `float`"),
     ],
 )
 def test_what_is_wrong_is_told(change, told, tmp_path):

@@ -16,8 +16,7 @@ from errors_kit import raises
 
 from stepcut.errors import AnnotationError, ExtraNeeded, OptionError
 from stepcut.evaluation.clock import read_truth
-from stepcut.formats import read, read_folder, write
-from stepcut.formats.reading import read_all
+from stepcut.formats import read, read_all, read_folder, write
 from stepcut.procedure.labels import read_labels
 from stepcut.timeline import Segment, Timeline
 

@@ -9,7 +9,7 @@ import pytest
 
 from stepcut.cli.main import main
 from stepcut.formats import FORMATS, read, write_folder
-from stepcut.formats.rows import COLUMNS
+from stepcut.formats.tables import COLUMNS
 from stepcut.timeline import Segment, Timeline
 
 DOC = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepcut.errors import AnnotationError
-from stepcut.formats import FORMATS, left_out, read, read_folder, write, write_folder
-from stepcut.formats.reading import read_all
+from stepcut.formats import FORMATS, left_out, read, read_all, read_folder, write, write_folder
 from stepcut.timeline import Segment, Timeline
 
 RATE = 5

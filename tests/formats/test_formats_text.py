@@ -8,8 +8,7 @@ import pytest
 from errors_kit import raises
 
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.formats import read, read_folder, read_transcripts, write
-from stepcut.formats.reading import read_all
+from stepcut.formats import read, read_all, read_folder, read_transcripts, write
 from stepcut.timeline import Segment, Timeline
 
 KNOTS = Path(__file__).parents[3] / "shared" / "data" / "knot_tying" / "gestures"

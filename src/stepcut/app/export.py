@@ -14,8 +14,7 @@ from stepcut.app.folder import Folder, beside
 from stepcut.errors import OptionError, ProcedureError, as_items, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.files.atomic import output_errors, write_json, write_text
-from stepcut.formats import FORMATS, write, write_folder
-from stepcut.formats.registry import choose_format
+from stepcut.formats import FORMATS, choose_format, write, write_folder
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook, Stage, silent

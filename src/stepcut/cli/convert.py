@@ -10,8 +10,7 @@ from stepcut.cli.common import chosen_options, label_options, read_timelines
 from stepcut.errors import OptionError, unknown
 from stepcut.files.atomic import check_place
 from stepcut.files.names import match_videos
-from stepcut.formats import FORMATS, format_to_write, left_out, write, write_folder
-from stepcut.formats.registry import choose_format
+from stepcut.formats import FORMATS, choose_format, format_to_write, left_out, write, write_folder
 from stepcut.order.orders import counted
 
 

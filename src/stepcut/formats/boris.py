@@ -1,7 +1,4 @@
-"""BORIS: projects (`.boris`, JSON), and tables of tabular or aggregated events.
-
-Point events are clicks.
-"""
+"""BORIS: projects (`.boris`, JSON), and tables of tabular or aggregated events."""
 
 import math
 import re
@@ -10,35 +7,31 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import accumulate, zip_longest
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from stepcut.files.atomic import write_json
+import msgspec
+
 from stepcut.files.names import video_name
 from stepcut.formats.common import (
     Absent,
     Options,
     build_segment,
-    fail,
+    flaw,
     need_seconds,
-    number,
-    optional,
     plain,
     seconds,
     without_overlap,
 )
-from stepcut.formats.rows import BEHAVIOR, TIME, Row, find_columns, simplify, write_rows
+from stepcut.formats.tables import BEHAVIOR, TIME, Row, find_columns, simplify, to_text
 from stepcut.timeline import Segment, Timeline
 
-VERSION = "7.0"
 NOBODY = "No focal subject"
-KEYS = "abcdefghijklmnopqrstuvwxyz0123456789"
 Media = tuple[tuple[str, float], ...]
 """Media files with their start in the time of the observation."""
 
 
-class Event(NamedTuple):
-    """The start or stop of a state event, or a point event."""
+class Event(msgspec.Struct, array_like=True, order=True):
+    """The start or stop of a state event, or a point event, which is a click."""
 
     time: float
     subject: str
@@ -46,55 +39,74 @@ class Event(NamedTuple):
     modifier: str = ""
 
 
+class Behavior(msgspec.Struct):
+    """A step of the ethogram."""
+
+    code: str
+    type: str
+
+
+class MediaInfo(msgspec.Struct):
+    """What BORIS knows of media files."""
+
+    length: dict[str, float | None] = {}
+
+
+class Observation(msgspec.Struct):
+    """One observation of one or more media files."""
+
+    events: list[Event]
+    file: dict[str, list[str]] | list[str] | str | None = None
+    media_info: MediaInfo | None = None
+    offset: float | None = msgspec.field(name="time offset", default=None)
+
+
+class Project(msgspec.Struct):
+    """A project; the ethogram is numbered."""
+
+    behaviors_conf: dict[str, Behavior]
+    observations: dict[str, Observation]
+
+
 # ---------------------------------------------------------------------- projects
 
 
-def read(record: Any, path: Path, options: Options) -> list[Timeline]:
+def read(record: Any, options: Options) -> list[Timeline]:
     """Read all observations, or those of the annotator; each media file becomes one timeline."""
-    conf = [each for _, each in sorted(record["behaviors_conf"].items(), key=lambda i: int(i[0]))]
-    points = {str(each["code"]) for each in conf if str(each["type"]).startswith("Point")}
-    steps = [str(each["code"]) for each in conf]
-    observations = {str(name): each for name, each in record["observations"].items()}
-    subjects = {str(event[1]) for each in observations.values() for event in each["events"]}
-    chosen, subjects = _choose_subjects(set(observations), subjects, path, options)
+    project = msgspec.convert(record, Project)
+    conf = [each for _, each in sorted(project.behaviors_conf.items(), key=lambda i: int(i[0]))]
+    points = {each.code for each in conf if each.type.startswith("Point")}
+    steps = [each.code for each in conf]
+    there = {event.subject for each in project.observations.values() for event in each.events}
+    chosen, subjects = _choose_subjects(set(project.observations), there, options)
     found: list[tuple[str, Timeline]] = []
-    for name, observation in observations.items():
-        if name not in chosen:
-            continue
-        offset = number(observation.get("time offset") or 0)
-        events = [
-            Event(number(time) - offset, str(subject), str(code), str(modifier))
-            for time, subject, code, modifier, *_ in observation["events"]
-        ]
-        if missing := sorted({event.code for event in events} - set(steps)):
+    for name in (name for name in project.observations if name in chosen):
+        observation = project.observations[name]
+        if missing := sorted({event.code for event in observation.events} - set(steps)):
             what = f"observation {name!r}: {missing[0]!r} is not in the ethogram"
-            fail(path, what, "Add it in BORIS")
-        mine = [event for event in events if event.subject in subjects]
-        segments = _pair([event for event in mine if event.code not in points], path)
-        segments += [build_segment(e.time, e.time, e.code, path) for e in mine if e.code in points]
-        timeline = Timeline(segments, None, steps)
-        found += [(name, each) for each in _by_media(name, observation, timeline)]
-    return _one_per_video(found, path)
+            raise flaw(what, "Add it in BORIS")
+        mine = [event for event in observation.events if event.subject in subjects]
+        for event in mine:
+            event.time -= observation.offset or 0
+        segments = _pair(event for event in mine if event.code not in points)
+        segments += [build_segment(e.time, e.time, e.code) for e in mine if e.code in points]
+        played = observation.file or []
+        played = played.get("1", []) if isinstance(played, dict) else list(played)
+        stated = observation.media_info.length if observation.media_info else {}
+        lengths = [stated.get(file) for file in played]
+        if not played or (len(played) > 1 and None in lengths):
+            found.append((name, Timeline(segments, None, steps, name)))
+            continue
+        starts = accumulate((length or 0.0 for length in lengths[:-1]), initial=0.0)
+        media = tuple(zip(played, starts, strict=True))
+        parts = [part for segment in Timeline(segments) for part in _by_video(segment, media)]
+        for file, length in zip(played, lengths, strict=True):
+            own = [part for video, part in parts if video == file]
+            found.append((name, Timeline(own, length, steps, file)))
+    return _one_per_video(found)
 
 
-def _by_media(name: str, observation: Mapping[str, Any], timeline: Timeline) -> list[Timeline]:
-    """Split the timeline of an observation at the boundaries of its media files."""
-    files = observation.get("file") or {}
-    played = [str(file) for file in (files.get("1") if isinstance(files, dict) else files) or ()]
-    stated = (observation.get("media_info") or {}).get("length") or {}
-    lengths = [optional(stated.get(file)) for file in played]
-    if not played or (len(played) > 1 and None in lengths):
-        return [replace(timeline, video=name)]
-    starts = accumulate((length or 0.0 for length in lengths[:-1]), initial=0.0)
-    media = tuple(zip(played, starts, strict=True))
-    parts = [part for segment in timeline for part in _by_video(segment, media)]
-    return [
-        Timeline([part for video, part in parts if video == file], length, timeline.steps, file)
-        for file, length in zip(played, lengths, strict=True)
-    ]
-
-
-def write(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
+def write(timelines: Sequence[Timeline], options: Options) -> Any:
     """Write a project with the steps as ethogram, and one observation per video.
 
     A step with clicks only is a point event; other clicks start and stop a state event.
@@ -114,32 +126,33 @@ def write(path: Path, timelines: Sequence[Timeline], _options: Options) -> None:
         there = {timeline.video: True}
         observations[name] = {
             "file": {"1": [timeline.video]}, "type": "MEDIA", "date": now, "description": "",
-            "time offset": 0.0, "events": [[*event, ""] for event in events],
+            "time offset": 0.0,
+            "events": [[e.time, e.subject, e.code, e.modifier, ""] for e in events],
             "observation time interval": [0, 0], "independent_variables": {},
             "visualize_spectrogram": False, "visualize_waveform": False,
             "close_behaviors_between_videos": False,
             "media_info": {"length": length, "fps": {}, "hasVideo": there, "hasAudio": {}},
         }  # fmt: skip
     blank = {"description": "", "category": "", "modifiers": {}, "excluded": "", "coding map": ""}
+    keys = "abcdefghijklmnopqrstuvwxyz0123456789"
     behaviors = {}
     for place, step in enumerate(steps):
         kind = "Point event" if step in points else "State event"
-        key = KEYS[place : place + 1]
-        behaviors[str(place)] = {"type": kind, "key": key, "code": step, **blank}
+        about = {"type": kind, "key": keys[place : place + 1], "code": step}
+        behaviors[str(place)] = about | blank
     people = {str(i): {"key": "", "name": s, "description": ""} for i, s in enumerate(subjects)}
-    project = {
-        "time_format": "hh:mm:ss", "project_date": now, "project_name": path.stem,
-        "project_description": "written by stepcut", "project_format_version": VERSION,
+    return {
+        "time_format": "hh:mm:ss", "project_date": now, "project_name": options.path.stem,
+        "project_description": "written by stepcut", "project_format_version": "7.0",
         "subjects_conf": people, "behaviors_conf": behaviors, "observations": observations,
         "behavioral_categories": [], "independent_variables": {}, "coding_map": {},
         "behaviors_coding_map": [], "converters": {},
     }  # fmt: skip
-    write_json(path, project)
 
 
 def matches(record: Any) -> bool:
     return isinstance(record, dict) and all(
-        isinstance(record.get(k), dict) for k in ("observations", "behaviors_conf")
+        isinstance(record.get(key), dict) for key in ("observations", "behaviors_conf")
     )
 
 
@@ -149,61 +162,60 @@ HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior 
 POINT = ("POINT", "PUNKT", "PONCTUEL", "PUNTO", "PUNTUAL", "STATE POINT", "POINT EVENT")
 
 
-def read_events(rows: Sequence[Row], path: Path, options: Options) -> list[Timeline]:
+def read_events(rows: Sequence[Row], options: Options) -> list[Timeline]:
     """Read tabular events (of old versions with a preamble, too) or aggregated events."""
-    place = next(place for place, row in enumerate(rows) if matches_events([row]))
-    columns = find_columns(rows[place].cells)
+    head = next(place for place, row in enumerate(rows) if _is_header(row.cells))
+    columns = find_columns(rows[head].cells)
     modifiers = [
-        i for i, cell in enumerate(rows[place].cells) if simplify(cell).startswith("modifi")
+        i for i, cell in enumerate(rows[head].cells) if simplify(cell).startswith("modifi")
     ]
     media = next((name for name in ("video", "observation") if name in columns), "")
     named = [
-        (row, row.cell(columns, "observation", path), row.cell(columns, "subject", path))
-        for row in rows[place + 1 :]
+        (row, row.cell(columns, "observation"), row.cell(columns, "subject"))
+        for row in rows[head + 1 :]
     ]
-    observations, people = {each[1] for each in named}, {each[2] for each in named}
-    chosen, subjects = _choose_subjects(observations, people, path, options)
+    chosen, subjects = _choose_subjects(
+        {observation for _, observation, _ in named}, {who for *_, who in named}, options
+    )
     videos: dict[tuple[str, str], list[Segment]] = {}
     events: dict[tuple[str, Media], list[Event]] = {}
     states: dict[tuple[str, Media], list[Segment]] = {}
     for row, observation, subject in named:
         if observation not in chosen:
             continue
-        time = row.time(columns, "start", path)
-        step = row.cell(columns, "step", path)
-        video = row.cell(columns, media, path) if media else path.stem
+        time, step = row.time(columns, "start"), row.cell(columns, "step")
+        video = row.cell(columns, media) if media else options.path.stem
         points = videos.setdefault((observation, video), [])
-        played = _played(row, columns, video, path)
+        played = _played(row, columns, video)
         if subject not in subjects:
             continue
-        if row.cell(columns, "status", path).upper() in POINT:
+        if row.cell(columns, "status").upper() in POINT:
             time -= dict(played)[video]
-            points.append(build_segment(time, time, step, path, row.line))
+            points.append(build_segment(time, time, step, row.line))
         elif "end" in columns:
-            end = row.time(columns, "end", path)
-            state = build_segment(time, end, step, path, row.line)
+            state = build_segment(time, row.time(columns, "end"), step, row.line)
             states.setdefault((observation, played), []).append(state)
         else:
             how = "|".join(row.cells[i] for i in modifiers if i < len(row.cells))
             events.setdefault((observation, played), []).append(Event(time, subject, step, how))
-    states |= {key: _pair(each, path) for key, each in events.items()}
+    states |= {key: _pair(each) for key, each in events.items()}
     for (observation, played), segments in states.items():
         for video, part in (each for segment in segments for each in _by_video(segment, played)):
             videos.setdefault((observation, video), []).append(part)
     return _one_per_video(
-        [(name, Timeline(each, video=video)) for (name, video), each in videos.items()], path
+        [(name, Timeline(each, video=video)) for (name, video), each in videos.items()]
     )
 
 
-def write_events(path: Path, timelines: Sequence[Timeline], options: Options) -> None:
+def write_events(timelines: Sequence[Timeline], options: Options) -> str:
     """Write tabular events with the columns of current versions."""
     rows = [HEADER]
     for timeline in timelines:
-        name = video_name(timeline.video)
+        about = [video_name(timeline.video), timeline.video]
         for event, status in _list_events(timeline, timeline.steps):
             who = event.subject or NOBODY
-            rows.append([name, timeline.video, who, event.code, status, plain(event.time)])
-    write_rows(path, rows, "\t", options.spreadsheet)
+            rows.append([*about, who, event.code, status, plain(event.time)])
+    return to_text(rows, "\t", options.spreadsheet)
 
 
 def matches_events(rows: Sequence[Row]) -> bool:
@@ -217,21 +229,15 @@ def _is_header(cells: Sequence[str]) -> bool:
         return False
     if simplify(cells[columns["step"]]) not in BEHAVIOR.split():
         return False
-    aggregated = "end" in columns
-    return (
-        "observation" in columns
-        if aggregated
-        else simplify(cells[columns["start"]]) in TIME.split()
-    )
+    if "end" in columns:  # aggregated
+        return "observation" in columns
+    return simplify(cells[columns["start"]]) in TIME.split()
 
 
-def _played(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Media:
-    """Return the media files of the observation of a row, with their start.
-
-    Without a list of files in the table, return only the `video` of the row.
-    """
+def _played(row: Row, columns: Mapping[str, int], video: str) -> Media:
+    """Return the media files of the observation of a row, or only its `video` without a list."""
     wanted = ("time_offset", "source", "media_duration")
-    offset, played, lengths = (row.cell(columns, name, path) for name in wanted)
+    offset, played, lengths = (row.cell(columns, name) for name in wanted)
     files = re.sub("^player ?#1:", "", played.split("|")[0]).split(";")
     begin = seconds(offset) or 0.0
     if video not in files:
@@ -241,22 +247,21 @@ def _played(row: Row, columns: Mapping[str, int], video: str, path: Path) -> Med
         media.append((file, begin))
         if video in dict(media) and seconds(length) is None:
             break  # the start of the next file is unknown
-        begin += need_seconds(length, path, row.line)
+        begin += need_seconds(length, row.line)
     return tuple(media)
 
 
 # ---------------------------------------------------------------------- both
 
 
-def _one_per_video(found: Sequence[tuple[str, Timeline]], path: Path) -> list[Timeline]:
-    """Return the timelines; refuse two observations of one video."""
+def _one_per_video(found: Sequence[tuple[str, Timeline]]) -> list[Timeline]:
     videos: dict[str, list[str]] = {}
     for observation, timeline in found:
         videos.setdefault(timeline.video, []).append(observation)
     for video, observations in videos.items():
         if len(observations) > 1:
             what = f"{', '.join(map(repr, observations))} are observations of one video, {video!r}"
-            fail(path, what, "Choose one: annotator=NAME, where * matches any letters")
+            raise flaw(what, "Choose one: annotator=NAME, where * matches any letters")
     return [timeline for _, timeline in found]
 
 
@@ -268,16 +273,13 @@ def _by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
         last = min(segment.end, end)
         # Lengths are rounded to a millisecond, so drop a remainder of one.
         if last - first > 0.001 or ((first, last) == (segment.start, segment.end) and first < end):
-            yield video, Segment(first - begin, last - begin, segment.step)
+            yield video, replace(segment, start=first - begin, end=last - begin)
 
 
 def _choose_subjects(
-    observations: set[str], subjects: set[str], path: Path, options: Options
+    observations: set[str], subjects: set[str], options: Options
 ) -> tuple[set[str], set[str]]:
-    """Return the `observations` and `subjects` to read.
-
-    The annotator selects a subject or, if there is none, observations.
-    """
+    """Return the `observations` and `subjects` that the annotator selects: a subject comes first."""
     name = "" if options.annotator == NOBODY and "" in subjects else options.annotator
     if name in subjects:
         return observations, {name}
@@ -287,13 +289,12 @@ def _choose_subjects(
     if chosen or subjects <= {"", NOBODY}:
         return chosen or observations, subjects
     raise Absent(
-        f"{path}: found no subject {name!r}. Choose from the subjects {sorted(subjects)} or the "
-        f"observations {sorted(observations)}.",
-        path=path,
+        f"found no subject {name!r}. Choose from the subjects {sorted(subjects)} or the "
+        f"observations {sorted(observations)}."
     )
 
 
-def _pair(events: Iterable[Event], path: Path) -> list[Segment]:
+def _pair(events: Iterable[Event]) -> list[Segment]:
     """Pair starts and stops of each subject, behaviour and modifier: they alternate."""
     kinds: dict[tuple[str, str, str], list[float]] = {}
     for event in sorted(events):
@@ -302,9 +303,9 @@ def _pair(events: Iterable[Event], path: Path) -> list[Segment]:
     for (_, code, _), times in kinds.items():
         if len(times) % 2:
             what = f"the last {code!r}, at {times[-1]:g} s, has a start but no stop"
-            fail(path, what, "Close it in BORIS")
+            raise flaw(what, "Close it in BORIS")
         pairs = zip(times[::2], times[1::2], strict=True)
-        segments += [build_segment(start, end, code, path) for start, end in pairs]
+        segments += [build_segment(start, end, code) for start, end in pairs]
     return segments
 
 
@@ -313,15 +314,13 @@ def _list_events(timeline: Timeline, points: Collection[str]) -> list[tuple[Even
 
     Overlapping segments of one step get different subjects.
     """
-    events = []
-    for click in timeline.clicks:
-        if click.step in points:
-            events.append((click.start, 0, Event(click.start, "", click.step), "POINT"))
+    clicks = [s for s in timeline.clicks if s.step in points]
+    events = [(s.start, 0, Event(s.start, "", s.step), "POINT") for s in clicks]
     for step in dict.fromkeys(timeline.sequence()):
         lasting = [s for s in timeline if s.step == step and not (s.is_click and step in points)]
         for place, row in enumerate(without_overlap(lasting)):
-            subject = f"person {place + 1}" if place else ""
+            who = f"person {place + 1}" if place else ""
             for order, segment in enumerate(row):
-                events.append((segment.start, order, Event(segment.start, subject, step), "START"))
-                events.append((segment.end, order, Event(segment.end, subject, step), "STOP"))
+                events.append((segment.start, order, Event(segment.start, who, step), "START"))
+                events.append((segment.end, order, Event(segment.end, who, step), "STOP"))
     return [(event, status) for _, _, event, status in sorted(events, key=lambda e: e[:2])]

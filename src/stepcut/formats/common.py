@@ -1,4 +1,4 @@
-"""Shared code of readers and writers: text and errors, options, times, names and tiers."""
+"""Shared by readers and writers: text and errors, options, times, segments, names and tiers."""
 
 import heapq
 import json
@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from stepcut.errors import AnnotationError, OptionError, check_kind
+from stepcut.errors import AnnotationError, OptionError, check_kind, wrong
 from stepcut.files.names import short_names
 from stepcut.progress import warn_once
 from stepcut.rate import Rate, as_rate
@@ -23,53 +23,56 @@ from stepcut.timeline import Segment, Timeline
 log = logging.getLogger("stepcut")
 Item = TypeVar("Item")
 Found = TypeVar("Found")
-LONGEST = 1e11
-"""The largest time in seconds; it also excludes NaN and infinity."""
-LONGEST_VIDEO = 1e7
-"""The latest time of a label in seconds, 115 days; later ones are dates or mistakes."""
-PROPOSAL = "stepcut"
-"""The annotator name of predictions; the tier of a person takes precedence."""
-NOTHING = ("background", "SIL")
-"""Names of background in data sets; the first one is written."""
+LONGEST = 1e11  # seconds; it also excludes NaN and infinity
+LONGEST_VIDEO = 1e7  # seconds, 115 days; later labels are dates or mistakes
+PROPOSAL = "stepcut"  # the annotator of predictions; the tier of a person takes precedence
+NOTHING = ("background", "SIL")  # background in data sets; the first one is written
 MILLI = 1000
 LIMIT = 256 * 2**20
 """The largest label file in bytes; it excludes a video passed by mistake."""
-
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Control characters, which are refused in step names; XML cannot store them."""
 
 # ---------------------------------------------------------------------- text and errors
 
 
-def fail(path: str | os.PathLike[str], what: str, advice: str, line: int | None = None) -> NoReturn:
-    """Raise an `AnnotationError` for the label file at `path`: problem, line and advice."""
-    where = f"{path}, line {line}" if line is not None else f"{path}"
-    raise AnnotationError(f"{where}: {what}. {advice}.", path=path, line=line)
+def flaw(what: str, advice: str, line: int | None = None) -> AnnotationError:
+    """Return the error of a label file; `refusals` adds the path."""
+    return AnnotationError(f"{what}. {advice}.", line=line)
 
 
 @contextmanager
-def refusals(path: Path, what: str) -> Iterator[None]:
-    """Turn any error of a reader into an `AnnotationError` for the file at `path`."""
+def refusals(path: Path, title: str = "") -> Iterator[None]:
+    """Add the `path` to errors of the block.
+
+    With the `title` of a format, errors of Python over wrong content become an `AnnotationError`.
+    """
     try:
         yield
     except (AnnotationError, OptionError) as error:
-        if str(path) in str(error):
+        ours = isinstance(error, AnnotationError)
+        if error.path or str(path) in str(error) or not (ours or title):
             raise
-        raise AnnotationError(f"{path}: {error}", path=path) from error
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        detail = f"{type(error).__name__} {str(error)[:200]}"
-        raise AnnotationError(
-            f"{path}: this is not valid as {what} ({detail}). Export it again.", path=path
-        ) from error
-    except RecursionError as error:
-        raise AnnotationError(
-            f"{path}: the file is nested too deeply. Export it again.", path=path
-        ) from error
+        where = f"{path}, line {error.line}" if error.line is not None else f"{path}"
+        kind = type(error) if ours else AnnotationError
+        raise kind(f"{where}: {error}", **{**vars(error), "path": path}) from error
+    except (
+        LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
+        if not title:
+            raise
+        what = f"this is not valid as {title} ({type(error).__name__} {str(error)[:200]})"
+        what = "the file is nested too deeply" if isinstance(error, RecursionError) else what
+        raise AnnotationError(f"{path}: {what}. Export it again.", path=path) from error
+
+
+def fail(path: Path, what: str, advice: str, line: int | None = None) -> NoReturn:
+    with refusals(path):
+        raise flaw(what, advice, line)
 
 
 def read_text(path: str | os.PathLike[str], encoding: str | None = None) -> str:
-    """Return the text of the label file at `path`, with `\\n` as line end.
-
-    Without an `encoding`, it is detected; see `decode`.
-    """
+    """Return the text of the label file at `path`, with `\\n` as line end."""
     place = Path(path)
     try:
         size = place.stat().st_size
@@ -78,19 +81,20 @@ def read_text(path: str | os.PathLike[str], encoding: str | None = None) -> str:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         fail(place, f"cannot be opened ({why})", "Check path and permissions")
-    if not plain:
-        what = "folder" if place.is_dir() else "pipe or a device"
-        advice = "Give a file in it, or read all with read_folder()"
-        fail(place, f"is a {what}, not a label file", advice)
-    if size > LIMIT:
-        most = f"the limit for label files is {LIMIT / 2**20:,.0f} MB"
-        fail(place, f"has {size / 2**20:,.0f} MB; {most}", "Is it a video?")
-    text = decode(data, place, encoding)
-    if "\0" in text:
-        advice = "Give a label file in one of the formats of docs/formats.md"
-        fail(place, "contains zero bytes, so it is not text", advice)
-    if not text.strip():
-        fail(place, "is empty", "Export it again, or delete it if the video has no labels")
+    with refusals(place):
+        if not plain:
+            what = "folder" if place.is_dir() else "pipe or a device"
+            advice = "Give a file in it, or read all with read_folder()"
+            raise flaw(f"is a {what}, not a label file", advice)
+        if size > LIMIT:
+            most = f"the limit for label files is {LIMIT / 2**20:,.0f} MB"
+            raise flaw(f"has {size / 2**20:,.0f} MB; {most}", "Is it a video?")
+        text = decode(data, place, encoding)
+        if "\0" in text:
+            advice = "Give a label file in one of the formats of docs/formats.md"
+            raise flaw("contains zero bytes, so it is not text", advice)
+        if not text.strip():
+            raise flaw("is empty", "Export it again, or delete it if the video has no labels")
     return re.sub("\r\n?", "\n", text)
 
 
@@ -111,14 +115,10 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
             return data.decode(encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            fail(path or "text", f"is not {encoding}: {error.reason}", "Check --encoding", line)
+            raise flaw(f"is not {encoding}: {error.reason}", "Check --encoding", line) from error
         except LookupError:
-            raise OptionError(
-                f"encoding={encoding!r} is unknown; give utf-8, cp1252, cp1251, shift_jis, "
-                "gb18030 or another encoding of Python.",
-                setting="encoding",
-                value=encoding,
-            ) from None
+            some = "utf-8, cp1252, cp1251, shift_jis, gb18030 or another encoding of Python"
+            raise wrong("encoding", encoding, f"is unknown; give {some}.") from None
     marked = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     declared = _DECLARED.match(data)
     for name in [marked, declared[1].decode()] if declared else [marked]:
@@ -129,7 +129,7 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
     guess = _guess(data)
     if guess is None:
         advice = "Set it: encoding='gb18030' in Python, --encoding gb18030 on the command line"
-        fail(path or "text", "is not UTF-8, and its encoding is unclear", advice)
+        raise flaw("is not UTF-8, and its encoding is unclear", advice)
     if path is not None:
         advice = "If names look wrong, add --encoding NAME."
         warn_once(f"{path.parent}: label files are not UTF-8; read as {guess}. {advice}")
@@ -137,39 +137,33 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
 
 
 def _guess(data: bytes) -> str | None:
-    """Guess the encoding of text that is not UTF-8, from words with non-ASCII letters.
-
-    Western words have few such letters; in Russian and Japanese nearly all are. Japanese contains
-    kana, and Russian capitals only at the start of words.
-    """
+    """Guess the encoding of text that is not UTF-8, from words with non-ASCII letters."""
+    # Western words have few such letters; in Russian and Japanese nearly all are. Japanese
+    # contains kana, and Russian capitals only at the start of words.
     words = re.findall(rb"[A-Za-z\x80-\xff]{2,}", data)
     letters = b"".join(word for word in words if not word.isascii())
-    high = sum(byte >= 0x80 for byte in letters)
-    try:
-        japanese = data.decode("cp932")
-    except UnicodeDecodeError:
-        japanese = ""
-    if re.search("[\u3041-\u30fa]", japanese) and not re.search("[\uff61-\uff9f]", japanese):
+    japanese = data.decode("cp932", errors="replace")
+    if re.search("[\u3041-\u30fa]", japanese) and not re.search("[\uff61-\uff9f\ufffd]", japanese):
         return "cp932"
-    if 2 * high <= len(letters):
+    if 2 * sum(byte >= 0x80 for byte in letters) <= len(letters):
         return "latin-1" if re.search(rb"[\x81\x8d\x8f\x90\x9d]", data) else "cp1252"
     russian = re.findall(r"[^\x00-\x7f]+", data.decode("cp1251", errors="replace"))
     word = re.compile("[«„“—– ]*([А-ЯЁ]?[а-яё]+|[А-ЯЁ]+)?[»”“…—– ]*")
     return "cp1251" if all(word.fullmatch(each) for each in russian) else None
 
 
-def parse_json(text: str, path: Path) -> Any:
-    """Return the value of the JSON file at `path`; an error has the line."""
+def parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
         what = f"is not JSON: {getattr(error, 'msg', error)}"
-        fail(path, what, "Correct it, or export the file again", line)
+        line = getattr(error, "lineno", None)
+        raise flaw(what, "Correct it, or export the file again", line) from error
 
 
 def read_json(path: Path) -> Any:
-    return parse_json(read_text(path), path)
+    with refusals(path):
+        return parse_json(read_text(path))
 
 
 # ---------------------------------------------------------------------- options
@@ -177,48 +171,44 @@ def read_json(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of readers and writers; most formats need none."""
+    """What readers and writers may need beside the content."""
 
     rate: Fraction | None = None
     """Frames per second, for formats that count frames."""
     annotator: str | None = None
-    """The annotator, for formats with several."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """The column names of a table: `{"start": "t0", "end": "t1", "step": "label"}`."""
     spreadsheet: bool = False
     """Whether to escape names that a spreadsheet would read as a formula."""
     sheet: str | None = None
-    """The sheet of an Excel file; by default the first."""
     confirmed: bool = False
     """Whether to skip predictions that no person confirmed."""
+    path: Path = Path()
+    """The label file; its stem names the video if nothing else does."""
 
-    def frame_rate(self, what: str) -> Fraction:
-        """Return the frame rate that `what` needs, or raise an error."""
+    def needed_rate(self) -> Fraction:
         if self.rate is None:
             raise AnnotationError(
-                f"{what}: this format counts frames, so it needs a frame rate. Give rate=30 in "
-                "Python, --rate 30 on the command line (30000/1001 for 29.97; --label-rate 30 for "
-                "stepcut learn).",
+                "this format counts frames, so it needs a frame rate. Give rate=30 in Python, "
+                "--rate 30 on the command line (30000/1001 for 29.97; --label-rate 30 for stepcut "
+                "learn).",
                 setting="rate",
             )
         return self.rate
 
-    def agreed_rate(self, stated: Fraction | None, what: str) -> Fraction:
-        """Return the `stated` rate of the file, or else the option; they must agree."""
+    def agreed_rate(self, stated: Fraction | None, video: str) -> Fraction:
+        """Return the `stated` rate of a video, or else the option; they must agree."""
         if stated is None:
-            return self.frame_rate(what)
+            return self.needed_rate()
         if self.rate is not None and abs(self.rate / stated - 1) > Fraction(1, 1000):
             raise AnnotationError(
-                f"{what}: the file has {float(stated):g} frames per second, not "
+                f"{video}: the file has {float(stated):g} frames per second, not "
                 f"rate={float(self.rate):g}. Omit the rate.",
                 setting="rate",
                 value=self.rate,
                 allowed=stated,
             )
         return stated
-
-
-NONE = Options()
 
 
 class Absent(AnnotationError):
@@ -235,11 +225,10 @@ def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[
             absent.append(error)
     if absent and not found:
         more = f" The same holds for all {len(absent)}." if len(absent) > 1 else ""
-        raise Absent(f"{absent[0]}{more}")
+        raise Absent(f"{absent[0]}{more}", path=absent[0].path)
     if absent:
-        log.warning(
-            "skipped %d of %d: no annotation, or none by that annotator", len(absent), len(items)
-        )
+        what = "no annotation, or none by that annotator"
+        log.warning("skipped %d of %d: %s", len(absent), len(items), what)
     return found
 
 
@@ -258,15 +247,11 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
     check_kind("columns", columns, str, 'text such as "start=t0,end=t1,step=label", or a dict')
     pairs = [word.partition("=") for word in columns.split(",")]
     if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
-        raise OptionError(
-            f"columns={columns!r} is not allowed; write start=t0,end=t1,step=label.",
-            setting="columns",
-            value=columns,
-        )
+        raise wrong("columns", columns, "is not allowed; write start=t0,end=t1,step=label.")
     return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
 
-# ---------------------------------------------------------------------------------------- times
+# ---------------------------------------------------------------------- times
 
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", flags=re.ASCII)
 _CLOCK = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{0,30})?|\.\d{1,30})", flags=re.ASCII)
@@ -290,33 +275,17 @@ def seconds(text: str) -> float | None:
     return value if abs(value) < LONGEST else None
 
 
-def need_seconds(text: str, path: str | os.PathLike[str], line: int | None = None) -> float:
-    """Return the seconds in `text`, or refuse the `line` of the file at `path`."""
+def need_seconds(text: str, line: int | None = None) -> float:
     value = seconds(text)
     if value is None:
         what = f"{text.strip()[:60]!r} is not a time"
-        fail(path, what, "Write seconds (12.5) or 00:00:12.5", line)
+        raise flaw(what, "Write seconds (12.5) or 00:00:12.5", line)
     return value
 
 
-def number(value: Any) -> float:
-    """Return the `value` of a JSON file as a finite number; refuse text and NaN."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LONGEST:
-        raise ValueError(f"{str(value)[:40]!r} is not a number of seconds")
-    return float(value)
-
-
 def plain(value: float) -> str:
-    """Format a number with all digits, without a trailing `.0`.
-
-    >>> plain(3.0), plain(0.1)
-    ('3', '0.1')
-    """
+    """Format a number with all digits, without a trailing `.0`."""
     return repr(int(value)) if value == int(value) else repr(float(value))
-
-
-def optional(value: Any) -> float | None:
-    return None if value is None else number(value)
 
 
 def whole_units(segment: Segment, unit: int | Fraction) -> tuple[int, int]:
@@ -331,10 +300,11 @@ def whole_units(segment: Segment, unit: int | Fraction) -> tuple[int, int]:
 
 def rounded(timeline: Timeline, unit: int | Fraction) -> Timeline:
     """Return the `timeline` with times rounded to 1 / unit seconds."""
-    segments = []
-    for segment in timeline:
-        first, last = whole_units(segment, unit)
-        segments.append(replace(segment, start=float(first / unit), end=float(last / unit)))
+    units = [whole_units(segment, unit) for segment in timeline]
+    segments = [
+        replace(segment, start=float(first / unit), end=float(last / unit))
+        for segment, (first, last) in zip(timeline, units, strict=True)
+    ]
     return replace(timeline, segments=tuple(segments))
 
 
@@ -372,32 +342,25 @@ def without_overlap(segments: Sequence[Segment]) -> list[list[Segment]]:
     return rows
 
 
-# ------------------------------------------------------------------------------ segments and names
-
-UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Control characters, which are refused in step names; XML cannot store them."""
+# ---------------------------------------------------------------------- segments and names
 
 
 def build_segment(
-    start: float,
-    end: float,
-    step: str,
-    path: str | os.PathLike[str],
-    line: int | None = None,
-    confidence: float | None = None,
+    start: float, end: float, step: str, line: int | None = None, confidence: float | None = None
 ) -> Segment:
-    """Create a segment from a file; an error has `path` and `line`."""
+    """Create a segment from the `line` of a file."""
     if not step.strip():
-        fail(path, "the label is empty", "Name the step, or delete the label", line)
+        raise flaw("the label is empty", "Name the step, or delete the label", line)
     if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", step):
-        fail(path, f"the step name {step!r} contains control characters", "Rename the step", line)
+        what = f"the step name {step!r} contains control characters"
+        raise flaw(what, "Rename the step", line)
     if not max(abs(start), abs(end)) < LONGEST_VIDEO:
         what = f"{step!r} lasts from {start:g} to {end:g} s, longer than any video"
-        fail(path, what, "Write seconds from the beginning of the video", line)
+        raise flaw(what, "Write seconds from the beginning of the video", line)
     try:
         return Segment(start, end, step, confidence)
     except AnnotationError as error:
-        fail(path, str(error).rstrip("."), "Correct the times", line)
+        raise flaw(str(error).rstrip("."), "Correct the times", line) from error
 
 
 def one_line(step: str) -> str:
@@ -415,35 +378,25 @@ def one_word(step: str) -> str:
     return one_line(step).replace(" ", "_")
 
 
-def refuse_background(timeline: Timeline, path: Path) -> None:
-    """Refuse a step whose name means background in a format."""
-    for step in timeline.steps:
-        if step in NOTHING:
-            fail(path, f"the step name {step!r} means background", "Rename the step first")
-
-
 def shown_videos(timelines: Sequence[Timeline]) -> list[str]:
     """Return the video names, with absolute paths shortened."""
-    short = short_names([timeline.video for timeline in timelines])
+    videos = [timeline.video for timeline in timelines]
     return [
-        name if Path(timeline.video).is_absolute() else timeline.video
-        for name, timeline in zip(short, timelines, strict=True)
+        short if Path(video).is_absolute() else video
+        for video, short in zip(videos, short_names(videos), strict=True)
     ]
 
 
-def choose_tier(tiers: Mapping[str, Sized], options: Options, path: Path) -> str:
+def choose_tier(tiers: Mapping[str, Sized], options: Options) -> str:
     """Choose the annotator to read: the option, else the only person, else the prediction."""
     if options.annotator is not None and set(tiers) != {""}:
         if options.annotator not in tiers:
             there = ", ".join(map(repr, tiers))
-            raise Absent(
-                f"{path}: found no tier of {options.annotator!r}. Choose from {there}.",
-                path=path,
-            )
+            raise Absent(f"found no tier of {options.annotator!r}. Choose from {there}.")
         return options.annotator
     people = [name for name, tier in tiers.items() if name != PROPOSAL and len(tier)]
     people = people or [name for name in tiers if name == PROPOSAL] or list(tiers)
     if len(people) > 1:
         names = ", ".join(map(repr, people))
-        fail(path, f"has tiers of several annotators: {names}", "Choose one: annotator=NAME")
+        raise flaw(f"has tiers of several annotators: {names}", "Choose one: annotator=NAME")
     return people[0]

@@ -1,28 +1,52 @@
-"""The table of formats, and which files have them."""
+"""The table of formats, which files have them, and how they are read."""
 
+import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import OptionError, choose
-from stepcut.formats import boris, elan, lines, records, rows, tables
-from stepcut.formats.common import MILLI, Options, fail, one_line, one_word, parse_json
+from stepcut.errors import AnnotationError, OptionError, choose, unknown
+from stepcut.files.addresses import path_text
+from stepcut.files.names import match_videos, short_names
+from stepcut.formats import boris, elan, lines, records, tables
+from stepcut.formats.common import (
+    LIMIT,
+    MILLI,
+    Options,
+    as_columns,
+    flaw,
+    frame_rate,
+    one_line,
+    one_word,
+    parse_json,
+    read_text,
+    refusals,
+    touching,
+    where_present,
+)
+from stepcut.progress import warn_once
+from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format: its reader and writer, and the information that it stores."""
+    """One format: its reader and writer, and the information that it stores.
+
+    If one file can store several videos (`many`), both have a list of timelines, otherwise one.
+    """
 
     name: str
     title: str
     suffix: str
-    read: Callable[[Any, Path, Options], list[Timeline]] | None
-    """Function of the parsed content, the path and the options; None for write-only formats."""
-    write: Callable[[Path, Sequence[Timeline], Options], None]
+    read: Callable[[Any, Options], Any] | None
+    """Function of the parsed content; None for write-only formats."""
+    write: Callable[[Any, Options], Any]
+    """Function that returns the content: text, bytes, or an object for JSON."""
     keeps: str = ""
     """The information that survives a round trip: `confidence`, `duration`, `steps` (unused ones),
     `clicks`, `video` and `empty` (timelines without segments)."""
@@ -31,14 +55,13 @@ class Format:
     video: Callable[[str], str] = str
     """Function from the name of a video to that in the format."""
     many: bool = False
-    """Whether one file can store several videos."""
     frames: bool = False
     """Whether it counts frames and needs a rate."""
     unit: int | None = None
     """The number of units per second to which times are rounded."""
     links: bool = False
     """Whether it links the video file, so that other programs open it."""
-    parse: Callable[[str, Path], Any] = lambda text, _: text
+    parse: Callable[[str], Any] = str
     """Function from the text of a file to the content: text, JSON or the rows of a table."""
     matches: Callable[[Any], bool] | None = None
     """Whether the content has this format; None if the suffix decides."""
@@ -46,14 +69,13 @@ class Format:
     """The suffix of a second file."""
 
 
-def _no_text(_text: str, path: Path) -> Any:
-    fail(path, "is an Excel file by name, but not by content", "Save it as .xlsx again")
+def _no_text(_text: str) -> Any:
+    raise flaw("is an Excel file by name, but not by content", "Save it as .xlsx again")
 
 
 _Json = partial(Format, suffix=".json", many=True, parse=parse_json)
-_Table = partial(Format, parse=rows.parse_rows, names=str.strip, video=str.strip)
+_Table = partial(Format, parse=tables.parse_rows, names=str.strip, video=str.strip)
 _Lines = partial(Format, names=one_line)
-_TSV = partial(tables.write, delimiter="\t")
 
 FORMATS: dict[str, Format] = {
     form.name: form
@@ -61,11 +83,11 @@ FORMATS: dict[str, Format] = {
         _Json("json", "stepcut JSON", read=records.read_native, write=records.write_native,
               keeps="confidence duration steps clicks video empty", links=True,
               matches=records.is_native),
-        _Table("csv", "CSV", ".csv", tables.read, tables.write, "confidence clicks empty",
+        _Table("csv", "CSV", ".csv", tables.read, tables.write_csv, "confidence clicks empty",
                many=True),
         Format("xlsx", "Excel", ".xlsx", tables.read, tables.write_excel, "confidence clicks empty",
                str.strip, str.strip, many=True, parse=_no_text),
-        _Table("tsv", "TSV, and ELAN's tab-delimited text", ".tsv", tables.read, _TSV,
+        _Table("tsv", "TSV, and ELAN's tab-delimited text", ".tsv", tables.read, tables.write_tsv,
                "confidence clicks empty", many=True),
         _Lines("elan", "ELAN", ".eaf", elan.read, elan.write, "duration steps clicks video empty",
                unit=MILLI, links=True),
@@ -116,33 +138,275 @@ _NO_LABELS = re.compile(
 def choose_format(name: str) -> Format:
     """Return the format called `name`, or refuse it."""
     if isinstance(name, str) and name in REMOVED:
-        raise OptionError(
-            f"format={name!r} was removed in 0.4.0; {REMOVED[name]}.",
-            setting="format",
-            value=name,
-            allowed=list(FORMATS),
-        )
+        why = f"format={name!r} was removed in 0.4.0; {REMOVED[name]}."
+        raise OptionError(why, setting="format", value=name, allowed=list(FORMATS))
     return choose("format", name, FORMATS)
 
 
 def format_to_write(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        advice = f"Use one of {', '.join(SUFFIXES)}, or set the format"
-        fail(path, f"the suffix {path.suffix!r} is unknown", advice)
+        with refusals(path):
+            advice = f"Use one of {', '.join(SUFFIXES)}, or set the format"
+            raise flaw(f"the suffix {path.suffix!r} is unknown", advice)
     return "mstcn" if suffix == ".txt" and path.parent.name == FRAMES else SUFFIXES[suffix]
 
 
 def label_files(path: Path) -> list[Path]:
     """List the label files of a folder (or its `groundTruth/`), or a single file."""
-    return label_files_in(labels_folder(path)) if path.is_dir() else [path]
+    return _files_in(_labels_folder(path)) if path.is_dir() else [path]
 
 
-def labels_folder(path: Path) -> Path:
+def _labels_folder(path: Path) -> Path:
     return path / FRAMES if (path / FRAMES).is_dir() else path
 
 
-def label_files_in(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[Path]:
     suffixes = SUFFIXES.keys() - {".xes"}
     files = [p for p in folder.iterdir() if p.is_file() and p.suffix.lower() in suffixes]
     return sorted(p for p in files if p.name[0] != "." and not _NO_LABELS.fullmatch(p.name))
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    rate: Rate | None = None,
+    annotator: str | None = None,
+    video: str | None = None,
+    columns: str | Mapping[str, str] | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> Timeline:
+    """Read the timeline in a label file.
+
+    Overlaps of at most one frame, or of the rounding of the format, are removed. Point events
+    become clicks.
+
+    Parameters
+    ----------
+    path
+        The label file.
+    format
+        One of `FORMATS`; by default detected from suffix and content.
+    rate
+        Frames per second, for formats that count frames.
+    annotator
+        The annotator to read, if a file contains several.
+    video
+        The video to read, if a file contains several.
+    columns
+        The column names of a table: "start=t0,end=t1,step=label", or a dict.
+    encoding
+        The text encoding; by default detected: UTF-8, UTF-16, cp1252, cp1251 or Shift-JIS.
+    sheet
+        The sheet of an Excel file; by default the first.
+
+    Returns
+    -------
+    Timeline
+        The segments and clicks of the video.
+
+    Raises
+    ------
+    AnnotationError
+        The file cannot be read, or contains several videos and `video` is missing.
+    OptionError
+        `format`, `video` or `encoding` is unknown.
+
+    Examples
+    --------
+    >>> sc.write("sandwich.csv", labels)
+    >>> sc.read("sandwich.csv").sequence()
+    ['cut bread', 'spread butter', 'add jam']
+    """
+    options = Options(frame_rate(rate), annotator, as_columns(columns), sheet=sheet)
+    timelines = read_all(path, format, encoding, options)
+    names = [timeline.video for timeline in timelines]
+    if video is not None:
+        chosen = match_videos([str(video)], names, OptionError).get(str(video))
+        if chosen is None or names.count(chosen) > 1:
+            raise unknown("video", video, names, str(path))
+        return timelines[names.index(chosen)]
+    if len(timelines) != 1:
+        more = ", ..." if len(names) > 5 else ""
+        raise AnnotationError(
+            f"{path}: the file contains {len(names)} videos ({', '.join(names[:5])}{more}). "
+            "Choose one with video=NAME, or read all with read_folder().",
+            path=path,
+        )
+    return timelines[0]
+
+
+def read_all(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    encoding: str | None = None,
+    options: Options | None = None,
+) -> list[Timeline]:
+    """Return all timelines in one file, without those that have no labels by the annotator."""
+    place = Path(path_text(path))
+    options = replace(options or Options(), path=place)
+    named = choose_format(format) if format else None
+    text = None if _is_excel(place) else read_text(place, encoding)
+    with refusals(place, named.title if named else "a label file"):
+        form, content = _parse(place, named, text, options)
+        # The EgoProceL reader reports the wrong line itself.
+        if form.matches and form.name != "egoprocel" and not form.matches(content):
+            what = f"is not {form.title}: keys or columns are missing"
+            raise flaw(what, "Is it another format?")
+    with refusals(place, form.title):
+        if form.read is None:
+            what = f"stepcut cannot read format {form.name!r}"
+            raise flaw(what, "Read the original file instead")
+        if options.columns and form.name not in ("csv", "tsv", "xlsx"):
+            warn_once(f"{place.parent}: columns apply only to tables; {form.title} ignores them")
+        found = form.read(content, options)
+    timelines: list[Timeline] = found if form.many else [found]
+    if not form.many and "video" not in form.keeps:
+        timelines = [replace(each, video=place.stem) for each in timelines]
+    if form.unit == MILLI:  # the format needs a length, so a click lasts a millisecond
+        timelines = [_clicks_again(each) for each in timelines]
+    unit = options.rate or form.unit
+    return [touching(each, unit) for each in timelines] if unit else timelines
+
+
+def _parse(
+    path: Path, named: Format | None, text: str | None, options: Options
+) -> tuple[Format, Any]:
+    """Return the format of a file, selected by suffix and content if not `named`, and its content.
+
+    A table with `options.columns` is a plain table, not one of another program.
+    """
+    suffix = path.suffix.lower()
+    parse: Callable[[str], Any] = tables.parse_rows
+    if text is None:  # Excel
+        kind = named or FORMATS["xlsx"]
+        if named and named.name != "xlsx" and named.parse != parse:
+            raise flaw(f"is an Excel file, not {named.title}", "Choose another format, or none")
+        content: Any = tables.read_sheet(path, options.sheet)
+    else:
+        if not named and suffix == ".txt":
+            named = FORMATS[_text_format(path, text, options)]
+        kind = named or FORMATS[format_to_write(path)]
+        parse, content = kind.parse, kind.parse(text)
+    if named:
+        return named, content
+    alike = [form for form in FORMATS.values() if form.matches and form.parse == parse]
+    if parse == tables.parse_rows:
+        alike = [f for f in alike if not options.columns and suffix in (".xlsx", f.suffix, ".csv")]
+    found = next((form for form in alike if form.matches and form.matches(content)), None)
+    if found is None and parse == parse_json:
+        if isinstance(content, dict) and {"labels", "samples"} & content.keys():
+            what = "looks like FiftyOne, which stepcut no longer reads"
+            raise flaw(what, REMOVED["fiftyone"].capitalize())
+        supported = f"Supported: {', '.join(form.name for form in alike)} (docs/formats.md)"
+        raise flaw("is JSON of an unknown format", supported)
+    return found or kind, content
+
+
+def _is_excel(path: Path) -> bool:
+    """Whether `path` is an Excel file by its suffix and its first bytes, those of a zip file."""
+    if path.suffix.lower() != ".xlsx" or not path.is_file() or path.stat().st_size > LIMIT:
+        return False  # `read_text` refuses what is too large
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _text_format(path: Path, text: str, options: Options) -> str:
+    if lines.is_audacity(text):
+        return "audacity"
+    if "\t" in text.split("\n", 1)[0]:
+        table = tables.parse_rows(text)
+        if boris.matches_events(table):
+            return "boris-events"
+        if any(tables.is_timed(row.cells) for row in table[:2]):
+            return "tsv"
+    if lines.is_ranges(text):
+        return "frame-ranges"
+    if path.parent.name != FRAMES and options.rate is None and lines.find_mapping(path) is None:
+        what = "is not a label track of Audacity, not a table and not in a folder 'groundTruth'"
+        raise flaw(what, "Set its format")
+    return "mstcn"
+
+
+def _clicks_again(timeline: Timeline) -> Timeline:
+    segments = [replace(s, end=s.start) if s.end - s.start < 1.5 / MILLI else s for s in timeline]
+    return replace(timeline, segments=tuple(segments))
+
+
+def read_folder(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    rate: Rate | None = None,
+    annotator: str | None = None,
+    columns: str | Mapping[str, str] | None = None,
+    confirmed: bool = False,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> dict[str, Timeline]:
+    """Read every label file of a folder, or one file with many videos.
+
+    Files of other types are skipped; sub-folders with label files are named in a warning.
+
+    Parameters
+    ----------
+    path
+        The folder, or one label file.
+    format, rate, annotator, columns, encoding, sheet
+        As for `read`.
+    confirmed
+        Refuse Label Studio tasks if all have only predictions.
+
+    Returns
+    -------
+    dict
+        Timelines by video name, without suffix and with the fewest folders that distinguish them.
+
+    Raises
+    ------
+    AnnotationError
+        A label file cannot be read, or a video has two label files.
+
+    Examples
+    --------
+    >>> from stepcut.formats import write_folder
+    >>> files = write_folder("labels", {"video1": labels}, "csv")
+    >>> read_folder("labels")
+    {'video1': <Timeline video1: 3 segments of 3 steps, 60.0 s>}
+    """
+    place = Path(path_text(path))
+    files = label_files(place)
+    _warn_of_others(place, files)
+    named = as_columns(columns)
+    options = Options(frame_rate(rate), annotator, named, sheet=sheet, confirmed=confirmed)
+
+    def read_one(file: Path) -> list[tuple[Timeline, Path]]:
+        return [(each, file) for each in read_all(file, format, encoding, options)]
+
+    loaded = list(chain.from_iterable(where_present(files, read_one)))
+    with refusals(place):
+        if not loaded:
+            readable = ", ".join(name for name, form in FORMATS.items() if form.read is not None)
+            what = "no readable label file in this folder"
+            raise flaw(what, f"Formats: {readable} (docs/formats.md)")
+    names = short_names([timeline.video or file.stem for timeline, file in loaded])
+    found: dict[str, tuple[Timeline, Path]] = {}
+    for name, (timeline, file) in zip(names, loaded, strict=True):
+        if name in found:
+            what = f"{file}: the video {name!r} is already in {found[name][1]}"
+            raise AnnotationError(f"{what}. Remove one of them.", path=file, video=name)
+        found[name] = timeline, file
+    return {name: timeline for name, (timeline, _) in found.items()}
+
+
+def _warn_of_others(path: Path, files: Sequence[Path]) -> None:
+    """Warn of folders near `files` whose label files are not read."""
+    for folder in sorted([path, *_labels_folder(path).iterdir()]) if path.is_dir() else ():
+        skipped = folder.name.startswith(".") or folder.suffix == ".proc" or not folder.is_dir()
+        others = [] if skipped else _files_in(folder)
+        if others and others != files:
+            some = f"{others[0].name} ({len(others)} in all)"
+            warn_once(f"{folder}: not read: label files such as {some}")

@@ -13,13 +13,14 @@ from unicodedata import normalize
 
 from stepcut.errors import AnnotationError, OptionError, as_items, placed, printable
 from stepcut.files.addresses import path_text
-from stepcut.files.atomic import write_bytes
+from stepcut.files.atomic import write_bytes, write_json
 from stepcut.files.names import safe_name, short_names, video_name
 from stepcut.formats.common import (
     LONGEST_VIDEO,
     UNPRINTABLE,
     Options,
     frame_rate,
+    refusals,
     rounded,
     shown_videos,
 )
@@ -76,10 +77,10 @@ def write(
     'WEBVTT'
     """
     place = Path(path_text(path))
+    form = choose_format(format) if format else FORMATS[format_to_write(place)]
     timelines = [
         replace(each, video=printable(each.video)) for each in _named_apart(as_list(timeline))
     ]
-    form = choose_format(format) if format else FORMATS[format_to_write(place)]
     if len(timelines) != 1 and not form.many:
         raise OptionError(
             f"{place}: format {form.name!r} stores one video per file, but there are "
@@ -88,11 +89,8 @@ def write(
         )
     videos = Counter(form.video(each.video) for each in timelines)
     if twice := [video for video, times in videos.items() if times > 1]:
-        raise AnnotationError(
-            f"{place}: two timelines have the video name {twice[0]!r}. Rename one of them.",
-            path=place,
-            video=twice[0],
-        )
+        what = f"{place}: two timelines have the video name {twice[0]!r}"
+        raise AnnotationError(f"{what}. Rename one of them.", path=place, video=twice[0])
     if not form.links:
         named = zip(timelines, shown_videos(timelines), strict=True)
         timelines = [replace(each, video=name) for each, name in named]
@@ -100,10 +98,14 @@ def write(
     for each in timelines:
         with placed(path=str(place), video=each.video):
             written.append(_as_written(each, form))
-    options = Options(frame_rate(rate), annotator, spreadsheet=spreadsheet)
+    options = Options(frame_rate(rate), annotator, spreadsheet=spreadsheet, path=place)
     beside = _keeping(place.with_suffix(form.beside)) if form.beside else nullcontext()
-    with _keeping(place), beside:
-        form.write(place, written, options)
+    with _keeping(place), beside, refusals(place):
+        content = form.write(written if form.many else written[0], options)
+        if isinstance(content, str | bytes):
+            write_bytes(place, content.encode() if isinstance(content, str) else content)
+        else:
+            write_json(place, content)
     points = sum(len(each.clicks) for each in timelines)
     if points and "clicks" not in form.keeps.split():
         what = "1 click" if points == 1 else f"{points} clicks"
@@ -114,33 +116,30 @@ def _as_written(timeline: Timeline, form: Format) -> Timeline:
     """Return the `timeline` with the names and times of a format, or refuse it."""
     where = timeline.video or "timeline"
     keeps = form.keeps.split()
+
+    def refusal(what: str, advice: str) -> AnnotationError:
+        return AnnotationError(f"{where}: {what}. {advice}.")
+
     held = timeline.segments if "clicks" in keeps else timeline.intervals
     if not held and "empty" not in keeps:
-        raise AnnotationError(
-            f"{where}: format {form.name!r} cannot store a timeline without segments. Use JSON."
-        )
+        raise refusal(f"format {form.name!r} cannot store a timeline without segments", "Use JSON")
     for segment in timeline:
         if not 0 <= segment.start <= segment.end < LONGEST_VIDEO:
-            raise AnnotationError(
-                f"{where}: {segment.step!r} from {segment.start:g} s to {segment.end:g} s is "
-                "outside the video. Use timeline.crop(0, timeline.end)."
-            )
+            times = f"{segment.step!r} from {segment.start:g} s to {segment.end:g} s"
+            raise refusal(f"{times} is outside the video", "Use timeline.crop(0, timeline.end)")
     names: dict[str, str] = {}
     for step in timeline.steps:
         if not step.strip() or UNPRINTABLE.search(step):
-            raise AnnotationError(
-                f"{where}: the name {step!r} is empty or contains control characters. Rename it."
-            )
+            what = f"the name {step!r} is empty or contains control characters"
+            raise refusal(what, "Rename it")
         try:
             name = form.names(step)
         except ValueError as error:
-            raise AnnotationError(
-                f"{where}: {error}, which format {form.name!r} does not support. Rename the step."
-            ) from error
+            what = f"{error}, which format {form.name!r} does not support"
+            raise refusal(what, "Rename the step") from error
         if name in names.values():
-            raise AnnotationError(
-                f"{where}: two steps have the name {name!r} in format {form.name!r}. Rename one."
-            )
+            what = f"two steps have the name {name!r} in format {form.name!r}"
+            raise refusal(what, "Rename one")
         names[step] = name
     if any(step != name for step, name in names.items()):
         timeline = timeline.rename(names)

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import choose
-from stepcut.formats.common import fail, read_json, refusals
+from stepcut.formats.common import fail, read_json, read_text, refusals
 from stepcut.formats.lines import read_numbered_names
-from stepcut.formats.rows import read_rows
-from stepcut.formats.tables import name_numbers, parse_numbered
+from stepcut.formats.tables import name_numbers, parse_numbered, parse_rows
 from stepcut.paper.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, plain_name
 from stepcut.timeline import Segment
 
@@ -83,7 +82,10 @@ def _shelf_of(shelf: Shelf, place: str) -> Shelf:
 
 
 def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Loaded) -> Task:
-    lines = {name: parse_numbered(read_rows(path), path) for name, path in files.items()}
+    lines = {}
+    for name, path in files.items():
+        with refusals(path):
+            lines[name] = parse_numbered(parse_rows(read_text(path)))
     names = name_numbers([line for each in lines.values() for line in each])
     steps = tuple(names.values())
     if len(steps) != TASKS[title].steps:

@@ -8,9 +8,8 @@ import numpy as np
 
 from stepcut.errors import AnnotationError
 from stepcut.files.names import match_videos, video_name
-from stepcut.formats import label_files, lines
+from stepcut.formats import label_files, lines, read_all
 from stepcut.formats.common import Options, frame_rate, read_json, read_text, refusals
-from stepcut.formats.reading import read_all
 from stepcut.paper.datasets.dataset import (
     Loaded,
     Shelf,
@@ -95,7 +94,8 @@ def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> 
         if path.suffix in (".npy", ".npz", ".safetensors", ".txt")
     }
     options = Options(frame_rate(rate))
-    frames_per_second = options.frame_rate(str(folder))
+    with refusals(folder):
+        frames_per_second = options.needed_rate()
     if lines.find_mapping(folder / "any") is None:
         loaded.missing.append(
             f"{place / 'mapping.txt'}: absent; steps have the order of the labels."
@@ -106,7 +106,8 @@ def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> 
         if not path.is_file() or name in ("mapping", "readme") or name.endswith("_idt"):
             continue
         try:
-            (timeline,) = lines.read_mstcn(read_text(path), path, options)
+            with refusals(path):
+                timeline = lines.read_mstcn(read_text(path), replace(options, path=path))
         except AnnotationError as error:
             loaded.problems.append(str(error))
             continue

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import AnnotationError
-from stepcut.formats.common import build_segment, fail, read_text, seconds
+from stepcut.formats.common import build_segment, fail, read_text, refusals, seconds
 from stepcut.formats.lines import read_mapping
 from stepcut.formats.tables import tell_apart
 from stepcut.paper.datasets.dataset import (
@@ -47,7 +47,8 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
             if number.lstrip("0") not in named or start is None or end is None:
                 what = f"{text!r} is not 'step number,start,end' with one of {len(steps)} steps"
                 fail(path, what, "Copy the file again", line)
-            segments.append(build_segment(start, end, named[number.lstrip("0")], path, line))
+            with refusals(path):
+                segments.append(build_segment(start, end, named[number.lstrip("0")], line))
         except AnnotationError as error:
             loaded.problems.append(str(error))
     return segments
@@ -157,7 +158,8 @@ def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, 
             for step, cell in zip(steps, cells.ravel(), strict=True):
                 for start, end in np.asarray(cell, dtype=float).reshape(-1, 2).tolist():
                     try:
-                        timed[name].append(build_segment(start, end, step, path))
+                        with refusals(path):
+                            timed[name].append(build_segment(start, end, step))
                     except AnnotationError as error:
                         loaded.problems.append(f"{name}: {error}")
     except AnnotationError:
