@@ -10,7 +10,7 @@ import pytest
 from errors_kit import raises
 
 from stepcut import FeatureSpec, Segment, Timeline, errors, learn, write
-from stepcut.cli.webhook import check_webhook
+from stepcut.cli.checking import check_webhook
 from stepcut.evaluation import score
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.weights import read_weights

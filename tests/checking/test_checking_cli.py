@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kitchen_kit import Eye, film
 
-from stepcut.cli import webhook
+from stepcut.cli import checking
 from stepcut.cli.main import main
 from stepcut.guidance.follow import follow_pictures
 from stepcut.parallel.local import Local
@@ -19,7 +19,7 @@ from stepcut.procedure.many import ask
 @pytest.fixture(autouse=True)
 def loaded(tiny_task, monkeypatch):
     """Use the tiny task as the procedure; other tests cover reading folders."""
-    for reader in ("procedure.many.load", "cli.guide.load", "cli.check.read_outline"):
+    for reader in ("procedure.many.load", "cli.checking.load", "cli.checking.read_outline"):
         monkeypatch.setattr(f"stepcut.{reader}", lambda *_, **__: tiny_task.procedure)
 
 
@@ -132,8 +132,8 @@ def test_guide_prints_json_lines(tmp_path, capsys):
 @pytest.mark.parametrize(("trouble", "code"), [("", 0), ("no answer", 5)])
 def test_guide_posts_what_has_alerts(trouble, code, tmp_path, monkeypatch, capsys):
     got = []
-    monkeypatch.setattr(webhook, "RETRY_AFTER", (0.0,))
-    monkeypatch.setattr(webhook, "post", lambda _, record: got.append(record) or trouble)
+    monkeypatch.setattr(checking, "RETRY_AFTER", (0.0,))
+    monkeypatch.setattr(checking, "post", lambda _, record: got.append(record) or trouble)
     words = ["guide", "any.proc", feature_file(tmp_path, [0, 1, 3])]
     assert main([*words, "--webhook", "http://example.org/hook"]) == code
     output = capsys.readouterr()

@@ -8,7 +8,7 @@ from store_kit import change_config
 
 import stepcut as sc
 from stepcut.cli.common import spec_of
-from stepcut.cli.learn import settings
+from stepcut.cli.learning import settings
 from stepcut.cli.main import main
 from stepcut.cli.parser import make_parser
 from stepcut.features.spec import FeatureSpec

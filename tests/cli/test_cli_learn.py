@@ -10,8 +10,7 @@ from errors_kit import raises
 from store_kit import change_config, config_of
 
 import stepcut as sc
-from stepcut.cli import learn
-from stepcut.cli.learn import settings
+from stepcut.cli.learning import settings
 from stepcut.cli.main import main
 from stepcut.cli.parser import make_parser
 from stepcut.errors import OptionError
@@ -139,8 +138,8 @@ def test_settings_of_the_papers_method_by_group():
     parser = make_parser("learn")
     words = ["v", "--method", "cnc", "--as-published", "--set", "loss.weight=2", "--set"]
     words += ["cut.smoothness=5"]
-    chosen = learn.settings(parser.parse_args([*words, "--set", "dim=16"]))
+    chosen = settings(parser.parse_args([*words, "--set", "dim=16"]))
     assert (chosen["train"], chosen["cut"], chosen["dim"]) == ({"weight": 2}, {"smoothness": 5}, 16)
     assert chosen["as_published"] is True
     with raises(OptionError, "'train.iterations'"):
-        learn.settings(parser.parse_args([*words, "--set", "train.iteration=5"]))
+        settings(parser.parse_args([*words, "--set", "train.iteration=5"]))

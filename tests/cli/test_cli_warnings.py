@@ -3,7 +3,7 @@
 import numpy as np
 
 from stepcut.cli import say
-from stepcut.cli.learn import warn
+from stepcut.cli.learning import warn
 from stepcut.cli.main import main
 
 

@@ -24,12 +24,10 @@ from errors_kit import raises
 from packaging.requirements import Requirement
 
 import stepcut
-from stepcut.app.watching import Journal, journal_of
-from stepcut.cli import watch as watching
-from stepcut.cli import webhook
+from stepcut.app.watching import Arrivals, Journal, journal_of
+from stepcut.cli import checking
+from stepcut.cli.checking import poll, post, reopen
 from stepcut.cli.main import main
-from stepcut.cli.watch import reopen
-from stepcut.cli.webhook import post
 from stepcut.errors import OutputError, VideoError
 from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.edits import Edits
@@ -62,10 +60,16 @@ def closed_journals():
         opened.pop().close()
 
 
-def Watch(folder, check, settle=60):
+class Watch(Arrivals):
     """As the command makes it."""
-    opened.append(Journal(journal_of(folder), make_folder=True))
-    return watching.Watch(folder, check, opened[-1], settle)
+
+    def __init__(self, folder, check, settle=60):
+        opened.append(Journal(journal_of(folder), make_folder=True))
+        super().__init__(folder, opened[-1], settle)
+        self.check = check
+
+    def poll(self, procedure=""):
+        return poll(self, self.check, procedure)
 
 
 def old(path):
@@ -112,8 +116,7 @@ def test_a_record_and_its_line_in_the_journal_say_when_and_by_which_procedure(
         pytest.skip("this disk cannot store such a time")
     if path.stat().st_mtime != mtime:
         pytest.skip("this disk cannot store such a time")
-    opened.append(Journal(journal_of(tmp_path), make_folder=True))
-    (record,) = watching.Watch(tmp_path, check, opened[-1], 0, procedure="tea.proc").poll()
+    (record,) = Watch(tmp_path, check, settle=0).poll("tea.proc")
     assert (record["file_time"], record["procedure"]) == (shown, "tea.proc")
     now = datetime.fromisoformat(record["time"])
     assert abs((datetime.now(UTC) - now).total_seconds()) < 3600
@@ -228,10 +231,10 @@ def test_exit_codes_are_those_of_check(found, code, learned, tmp_path, monkeypat
 def test_a_watch_of_what_is_there_is_not_done_when_it_is_stopped(
     learned, tmp_path, monkeypatch, words, code
 ):
-    def stop(_):
+    def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching.Watch, "poll", stop)
+    monkeypatch.setattr(checking, "poll", stop)
     assert main(["watch", str(tmp_path), "-p", str(learned), *words]) == code
 
 
@@ -384,8 +387,8 @@ def test_files_like_the_learned_ones_are_watched(learned, tmp_path, capsys):
     main(words)
     [record] = map(json.loads, capsys.readouterr().out.splitlines())
     assert (record["video"], "error" in record) == ("a", False)
-    assert ".npy" in watching.suffixes_of(FeatureSpec("sensors"))
-    assert ".npy" not in watching.suffixes_of(FeatureSpec())
+    assert ".npy" in checking.suffixes_of(FeatureSpec("sensors"))
+    assert ".npy" not in checking.suffixes_of(FeatureSpec())
 
 
 def test_a_webhook_gets_the_record_or_its_trouble_is_told():
@@ -445,7 +448,7 @@ def hook():
 def test_failed_deliveries_are_tried_again_and_finally_reported(
     codes, code, posts, hook, learned, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(webhook, "RETRY_AFTER", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(checking, "RETRY_AFTER", (0.0, 0.0, 0.0))
     old(tmp_path / "broken.mp4")
     hook.codes = codes
     words = ["watch", str(tmp_path), "-p", str(learned), "--once", "--every", "0"]
@@ -570,7 +573,7 @@ def test_one_watch_at_a_time_writes_a_journal(learned, tmp_path, capsys, monkeyp
     words = ["watch", str(tmp_path), "-p", str(learned), "--once"]
     second: list[int] = []
     old(tmp_path / "broken.mp4")
-    monkeypatch.setattr(webhook, "post", lambda *_: second.append(main(words)) or "")
+    monkeypatch.setattr(checking, "post", lambda *_: second.append(main(words)) or "")
     assert main([*words, "--webhook", "http://x"]) == 2
     assert second == [5]
     assert "another watch" in capsys.readouterr().err

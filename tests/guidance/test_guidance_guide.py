@@ -16,7 +16,7 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.rules import parse_rules
 from stepcut.checking.severity import Severity
 from stepcut.checking.task import TaskModel
-from stepcut.cli.guide import Screen
+from stepcut.cli.checking import Screen
 from stepcut.errors import FeatureError, OptionError
 from stepcut.guidance.guide import Guide
 from stepcut.methods import StepCut

@@ -431,8 +431,8 @@ def test_the_command_prints_a_line_while_the_source_is_lost(tiny_task, monkeypat
         lost(Outage(3.25, 1.6, "Connection reset by peer"))
         return iter(())
 
-    monkeypatch.setattr("stepcut.cli.guide.load", lambda *_, **__: tiny_task.procedure)
-    monkeypatch.setattr("stepcut.cli.guide.follow", follow)
+    monkeypatch.setattr("stepcut.cli.checking.load", lambda *_, **__: tiny_task.procedure)
+    monkeypatch.setattr("stepcut.cli.checking.follow", follow)
     assert main(["guide", "any.proc", "rtsp://10.0.0.5/live"]) == 0
     line = {"time": 3.25, "source": "lost", "waited": 1.6, "reason": "Connection reset by peer"}
     assert json.loads(capsys.readouterr().out) == line

@@ -58,6 +58,11 @@ def chosen_options(args: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
+def label_options(args: argparse.Namespace, *more: str) -> dict[str, Any]:
+    """Return the options that `read_folder` takes for label files."""
+    return chosen_options(args, "rate", "columns", "encoding", "sheet", *more)
+
+
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
     """Read `NAME=VALUE` words as a dict. Values that are valid JSON are parsed.
 
@@ -69,9 +74,7 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise OptionError(
-                f"--set {word}: write it as NAME=VALUE, for example --set background=0.2.",
-                setting="set",
-                value=word,
+                f"--set {word}: write it as NAME=VALUE, for example --set background=0.2."
             )
         settings[name] = value
         with suppress(ValueError):
@@ -82,7 +85,6 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
 def open_engine(
     args: argparse.Namespace, always: bool = False
 ) -> AbstractContextManager[Engine | None]:
-    """Open the engine that --engine, --workers and --address select."""
     return parallel.open_engine(args.engine, args.workers, args.address, always)
 
 
@@ -124,10 +126,10 @@ def ask_procedure(
 
     with open_engine(args) if "engine" in args else nullcontext() as engine:
         alone = engine is None and len(videos) == 1  # then its frames are counted
+        places = [args.procedure, *videos]
         if engine is None:
             open_once(args.procedure, token, args.trust)  # fail before any work
-        places = [args.procedure, *videos]
-        if engine is not None:  # a worker may have another working folder
+        else:  # a worker may have another working folder
             places = [str(as_path(path).absolute()) for path in places]
         work = partial(ask, verb, places[0], token, args.trust, args.device, **options)
         with Stage(silent if alone else hook, verb, total=len(videos), unit="videos") as stage:
@@ -147,9 +149,8 @@ def warn_changed(outline: Procedure, videos: Mapping[str, str | None]) -> None:
     """Warn about `videos` (name -> path) that changed since the procedure was learned."""
     for name in outline.changed_videos(videos):
         say(
-            f"{name}: this file has changed since the procedure was learned, "
-            "so its labels belong to another recording. "
-            "Restore the earlier file, or learn again: stepcut learn"
+            f"{name}: this file has changed since the procedure was learned, so its labels belong "
+            "to another recording. Restore the earlier file, or learn again: stepcut learn"
         )
 
 
@@ -178,17 +179,9 @@ def find_moved(
     if not moved:
         raise OptionError(
             f"--videos {' '.join(places)}: contains none of the procedure's videos "
-            f"({', '.join(list(videos)[:5])}).",
-            setting="videos",
-            value=places,
-            allowed=list(videos),
+            f"({', '.join(list(videos)[:5])})."
         )
     return {**videos, **moved}
-
-
-def label_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that `read_folder` takes for label files."""
-    return chosen_options(args, "rate", "columns", "encoding", "sheet")
 
 
 def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[str, Timeline]:
@@ -211,6 +204,4 @@ def this_program() -> str:
     if started.stem != "stepcut":
         return f"{shlex.quote(sys.executable)} -m stepcut"
     found = shutil.which("stepcut")
-    if found and os.path.samefile(found, started):
-        return "stepcut"
-    return from_here(started)
+    return "stepcut" if found and os.path.samefile(found, started) else from_here(started)

@@ -3,7 +3,6 @@
 import argparse
 import shlex
 import webbrowser
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -26,12 +25,13 @@ WIDTH = 60
 """Characters of a timeline on the screen."""
 
 
-def run(args: argparse.Namespace) -> int:
+def demo(args: argparse.Namespace) -> int:
     folder, hook = Path(args.output), progress_hook(args)
     # A recipe: each step once, in one order.
     film = partial(make_kitchen, duration=SECONDS, skip=0, repeat=0, shuffle=0)
-    what = f"{VIDEOS} cooks make the same breakfast in different kitchens."
-    print(f"1. Videos without labels: {what}")
+    print(
+        f"1. Videos without labels: {VIDEOS} cooks make the same breakfast in different kitchens."
+    )
     kitchen = film(folder / "kitchen", videos=VIDEOS, seed=args.seed, progress=hook)
     truth = kitchen.timelines
     # The new videos of step 4 are rendered meanwhile: drawing and encoding release the GIL.
@@ -61,14 +61,18 @@ def run(args: argparse.Namespace) -> int:
     taught.save(place)
     print(f"   stepcut segments the other {len(others)}. One of them, with a digit for each step:")
     one = next(iter(others))
-    names = compare(found, others).names
-    before = found.timelines[one].rename(names)
+    before = found.timelines[one].rename(compare(found, others).names)
     lines = {"truth": others[one], "no labels": before, "3 labels": taught.timelines[one]}
     for title, shown in lines.items():
         print(f"   {title:>10}  {sketch(shown, others[one].end)}")
     print(f"   {'':>10}  {', '.join(f'{n} {step}' for n, step in enumerate(STEPS, 1))}; · none")
-    print(f"   All {len(others)} compared with the truth: {figures(found, taught, others)}")
-
+    without, with_labels = (sc.evaluate(found, others), sc.evaluate(taught, others, "named"))
+    print(
+        f"   All {len(others)} compared with the truth: {without.score.f1:.0f} % without labels, "
+        f"{with_labels.score.f1:.0f} % with three labelled videos.\n"
+        f"   (F1, 100 % is perfect; the uniform baseline, which ignores the video, scores "
+        f"{without.scores['uniform'][0].f1:.0f} %.)"
+    )
     edits = Edits(place)
     rules = [str(rule) for rule in edits.proposed_rules() if rule.kind == "before"]
     for rule in rules:
@@ -77,23 +81,21 @@ def run(args: argparse.Namespace) -> int:
 
     print("4. New videos from new kitchens. Does stepcut find the mistakes?")
     kitchens = [each.result() for each in new]
-    features, _ = extract(
-        [made.videos[0] for made in kitchens], cache=folder / "cache", progress=hook
-    )
-    checks, alarm = [], None
-    for made, rows in zip(kitchens, features, strict=True):
-        checks.append(taught.check(rows, rules=rules))
+    videos = [made.videos[0] for made in kitchens]
+    features, _ = extract(videos, cache=folder / "cache", progress=hook)
+    checks = [taught.check(rows, rules=rules) for rows in features]
+    for made, check in zip(kitchens, checks, strict=True):
         wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
-        reasons = [finding.reason for finding in checks[-1].findings]
+        reasons = [finding.reason for finding in check.findings]
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        result = checks[-1].outcome if not checks[-1].deviates else f"alarm: {reasons[0]}{more}"
+        result = f"alarm: {reasons[0]}{more}" if check.deviates else check.outcome
         print(f"   {' '.join(wrong) or 'no mistake':<38} → {result}")
-        alarm = alarm or (made.videos[0] if checks[-1].deviates else None)
+    alarms = [video for video, check in zip(videos, checks, strict=True) if check.deviates]
 
     page = folder / "report.html"
     write_text(page, make_report(taught, truth, checks, title="Breakfast"))
     print(f"5. {page} shows all figures and pictures. Next:")
-    for command in offers(place, alarm or kitchen.videos[0]):
+    for command in offers(place, [*alarms, kitchen.videos[0]][0]):
         print(f"   {command}")
     if args.open == "report":
         webbrowser.open(page.resolve().as_uri())
@@ -107,32 +109,20 @@ def run(args: argparse.Namespace) -> int:
 def draw_flaws(seed: int) -> list[str]:
     """Draw a missing step, one that comes too early, and a repeated one."""
     random = np.random.default_rng(seed)
-    # These steps can be repeated without moving another step, so there is one mistake each.
-    again = [step for step in STEPS if first_order(f"repeat:{step}") == STEPS]
+
+    def moves_another(step: str) -> bool:  # there must be one mistake in each video
+        done = write_script(shuffle=0, flaw=f"repeat:{step}").timeline.sequence()
+        return tuple(dict.fromkeys(done)) != STEPS
+
+    again = [step for step in STEPS if not moves_another(step)]
     some = {"skip": STEPS, "swap": sorted({after for _, after in EDGES}), "repeat": again}
     return [f"{kind}:{random.choice(steps)}" for kind, steps in some.items()]
-
-
-def first_order(flaw: str) -> tuple[str, ...]:
-    """Return the steps of a video with a mistake, in the order of their first occurrence."""
-    return tuple(dict.fromkeys(write_script(shuffle=0, flaw=flaw).timeline.sequence()))
 
 
 def sketch(timeline: Timeline, end: float) -> str:
     """Draw a timeline of the toy kitchen as one line of step numbers, from 1 up."""
     times = (np.arange(WIDTH) + 0.5) * end / WIDTH
     return "".join("·" if step < 0 else str(step + 1) for step in timeline.labels(times, STEPS))
-
-
-def figures(found: sc.Procedure, taught: sc.Procedure, truth: Mapping[str, Timeline]) -> str:
-    """Describe F1 before and after labels, beside the uniform baseline."""
-    before, after = sc.evaluate(found, truth), sc.evaluate(taught, truth, protocol="named")
-    return (
-        f"{before.score.f1:.0f} % without labels, "
-        f"{after.score.f1:.0f} % with three labelled videos.\n"
-        f"   (F1, 100 % is perfect; the uniform baseline, which ignores the video, scores "
-        f"{before.scores['uniform'][0].f1:.0f} %.)"
-    )
 
 
 def offers(procedure: Path, video: Path) -> list[str]:

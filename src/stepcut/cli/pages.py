@@ -1,4 +1,4 @@
-"""`stepcut view`: show a procedure or labels in the browser, and correct them."""
+"""`stepcut app` and `stepcut view`: the pages, for a folder or for one procedure or labels."""
 
 import argparse
 from pathlib import Path
@@ -22,7 +22,18 @@ from stepcut.procedure.folder import folder_here, is_procedure
 from stepcut.procedure.loading import load, read_outline
 
 
-def run(args: argparse.Namespace) -> int:
+def app(args: argparse.Namespace, space: Workspace | None = None, place: str = "") -> int:
+    """Serve a folder, or another workspace, until a signal arrives; the page opens at `place`."""
+    space = space or Workspace(Path(args.folder or "."), args.trust)
+    running = Running(space, args.port, args.host)
+    print(running.address + place, flush=True)
+    if not args.no_browser:
+        running.open_browser(place)
+    running.run()
+    return 0
+
+
+def view(args: argparse.Namespace) -> int:
     folder = folder_here(args.procedure)
     ours, theirs = (
         {**label_options(args), "annotator": name} for name in args.annotators or (None, None)
@@ -42,11 +53,8 @@ def run(args: argparse.Namespace) -> int:
         if not match_videos(videos, beside.timelines):
             there = ", ".join(list(beside.timelines)[:5])
             raise OptionError(
-                f"--beside {args.beside}: {args.procedure} contains none of its videos ({there}).",
-                setting="beside",
-                value=args.beside,
+                f"--beside {args.beside}: {args.procedure} contains none of its videos ({there})."
             )
-
     names = [*videos, *(video.name for video in checked)]
     wanted, at, seconds = (args.at or "").rpartition("@")
     shown = match_videos([wanted], names, OptionError).get(wanted)
@@ -54,13 +62,9 @@ def run(args: argparse.Namespace) -> int:
         raise unknown("video", wanted, names, f"--at {args.at!r}", "Write VIDEO@SECONDS.")
 
     space = Workspace.around(folder, args.trust, checked=checked, videos=videos, beside=beside)
-    running = Running(space, args.port, args.host)
-    place = f"#{quote(f'{shown}{at}{seconds}')}" if args.at else ""
-    print(running.address + place, flush=True)
-    if not args.no_browser:
-        running.open_browser(place)
-    running.run()
-    if folder != Path(args.procedure) and (made := len(running.viewer.edits.corrections.done)):
+    app(args, space, f"#{quote(f'{shown}{at}{seconds}')}" if args.at else "")
+    assert space.only is not None
+    if folder != Path(args.procedure) and (made := len(space.only.edits.corrections.done)):
         say(
             f"{made} corrections of {args.procedure} are saved in {folder}. The viewer shows them "
             "again while the labels stay unchanged. Export writes them to label files."

@@ -1,0 +1,261 @@
+"""`stepcut compare`, `budget`, `evaluate`, `agree`, `report`, `clips` and `convert`."""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stepcut import evaluation
+from stepcut.cli import say
+from stepcut.cli.common import (
+    ask_procedure,
+    find_moved,
+    label_options,
+    progress_hook,
+    read_timelines,
+    show_table,
+    this_program,
+    warn_changed,
+)
+from stepcut.errors import OptionError, unknown
+from stepcut.evaluation.agreement import compare_annotations
+from stepcut.evaluation.budget import draw_budget, only_confirmed, time_budget
+from stepcut.evaluation.compare import compare_groups
+from stepcut.features.find import find_inputs, name_videos, unique_names
+from stepcut.files.atomic import check_place, write_text
+from stepcut.files.figures import save_figure
+from stepcut.files.names import match_videos, spell
+from stepcut.formats import FORMATS, choose_format, format_to_write, left_out, write, write_folder
+from stepcut.order.orders import counted
+from stepcut.procedure.loading import load, read_outline
+from stepcut.progress import Stage
+from stepcut.timeline import Timeline, clock
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Segment both groups and print the differences; return 2 if a video cannot be segmented."""
+
+    folders = (args.first, args.second)
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise OptionError(
+                f"{folder} is not a folder; name a folder of videos or features for each group."
+            )
+    names = (Path(args.first).name, Path(args.second).name)
+    names = names if names[0] != names[1] and all(names) else ("A", "B")
+    groups: dict[str, dict[str, Timeline]] = {}
+    failed = False
+    inputs = [find_inputs(folder).files for folder in folders]
+    for name, videos in zip(names, inputs, strict=True):
+        answers, some = ask_procedure(args, "segment", list(map(str, videos)))
+        failed = failed or some
+        found = name_videos([video for video, _ in answers])
+        groups[name] = dict(zip(found, (timeline for _, timeline in answers), strict=True))
+    if args.confirmed_only:
+        groups = only_confirmed(groups)
+    first, second = (list(group.values()) for group in groups.values())
+    steps = list(dict.fromkeys(step for timeline in (*first, *second) for step in timeline.steps))
+    labelled = bool(read_outline(args.procedure).annotations.annotated)
+    table = compare_groups(first, second, steps, names, labelled)
+    who = f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}."
+    table.notes.insert(0, who)
+    show_table(table, args.format, args.output)
+    if args.budget:
+        time_budget(groups, steps, per_video=True).save(args.budget)
+    if args.plot:
+        save_figure(draw_budget(groups, steps).figure, args.plot)
+    return 2 if failed else 0
+
+
+def budget(args: argparse.Namespace) -> int:
+
+    how = label_options(args)
+    groups = {
+        name: read_timelines(place, annotator=args.annotator, confirmed=True, **how)
+        for name, place in zip(group_names(args.labels), args.labels, strict=True)
+    }
+    table = time_budget(groups, per_video=args.per_video, confirmed_only=args.confirmed_only)
+    show_table(table, args.format, args.output)
+    return 0
+
+
+def group_names(places: Sequence[str]) -> list[str]:
+    """Return a name for each of several folders or files; a single one has an empty name.
+
+    >>> group_names(["novices/", "experts/labels.csv"]), group_names(["novices/"])
+    (['novices', 'labels'], [''])
+    """
+    stems = [Path(place).stem for place in places]
+    return unique_names([stems, [str(Path(place)) for place in places]]) if stems[1:] else [""]
+
+
+def evaluate(args: argparse.Namespace) -> int:
+
+    named: Any = named_rows(args.found)
+    table = evaluation.evaluate(
+        named or (args.found[0] if len(args.found) == 1 else args.found),
+        args.truth,
+        *(args.protocol, args.seeds, args.background, args.clock, args.seed),
+        ignore_lengths=args.ignore_lengths,
+        per_activity=args.per_activity,
+        reading=label_options(args),
+    )
+    parts = ("per_activity", "per_step", "per_video", "confusion")
+    more = {name: getattr(table, name)() for name in parts if getattr(args, name)}
+    if args.output:
+        table.save(args.output)
+    if args.format == "json":  # one document, with the breakdowns inside
+        record = json.loads(table.json()) | {name: json.loads(t.json()) for name, t in more.items()}
+        print(json.dumps(record, indent=1, ensure_ascii=False))
+        return 0
+    text = [part.format(args.format).rstrip("\n") for part in (table, *more.values())]
+    if args.matching:
+        text.append(table.matching)
+    print("\n\n".join(text))
+    return 0
+
+
+def named_rows(words: list[str]) -> dict[str, list[str]]:
+    """Group `A=P1 B=P2 B=P3` by name; return an empty dict if no word has a name.
+
+    >>> named_rows(["A=one.proc", "B=two.proc", "B=three.proc"])
+    {'A': ['one.proc'], 'B': ['two.proc', 'three.proc']}
+    """
+    plain = [word for word in words if not re.match("[^=]+=.", word) or Path(word).exists()]
+    if plain and len(plain) < len(words):
+        raise OptionError(
+            f"{plain[0]} has no name, but others have. Name every row, as in NAME={plain[0]}, "
+            "or none."
+        )
+    rows: dict[str, list[str]] = {}
+    for word in words if not plain else ():
+        name, _, path = word.partition("=")
+        rows.setdefault(name, []).append(path)
+    return rows
+
+
+def agree(args: argparse.Namespace) -> int:
+    """Measure how two annotators, or an annotator and a procedure, agree; list differences."""
+
+    if args.output:
+        format_to_write(Path(args.output))  # refuse an unknown suffix before any work
+    how = label_options(args)
+    first, second = (
+        read_timelines(place, annotator=name, confirmed=True, **how)
+        for place, name in zip(
+            (args.first, args.second), args.annotators or (None, None), strict=True
+        )
+    )
+    table, apart = compare_annotations(first, second, args.tolerance)
+    if args.output:
+        write(args.output, list(apart.values()))
+    show_table(table, args.format, args.table)
+    if args.format != "text":
+        return 0
+    # Differences too short for the printed times are rounding of formats that count frames.
+    listed = [
+        (name, segment)
+        for name, timeline in apart.items()
+        for segment in timeline
+        if clock(segment.start) != clock(segment.end)
+    ]
+    listed.sort(key=lambda each: -each[1].duration)
+    for name, segment in listed[: args.worst]:
+        print(f"{name}  {clock(segment.start)}  {clock(segment.end)}  {segment.step}")
+    if len(listed) > args.worst:
+        print(f"{args.worst} of {len(listed)} disagreements; -o FILE writes all.")
+    if listed:
+        name, segment = listed[0]
+        words = [args.first, "--beside", args.second, "--at", f"{name}@{segment.start:g}"]
+        words += ["--annotators", *args.annotators] if args.annotators else []
+        words += [word for name, value in how.items() for word in (f"--{name}", value)]
+        print(f"show them:  {this_program()} view {shlex.join(words)}")
+    return 0
+
+
+def report(args: argparse.Namespace) -> int:
+    from stepcut.show.report import make_report
+
+    if Path(args.output).suffix.lower() not in (".html", ".htm"):
+        raise OptionError(
+            f"-o {args.output}: a report is an HTML page. Use a name that ends in .html."
+        )
+    procedure = load(args.procedure, trust=args.trust)
+    procedure = procedure.moved(find_moved(procedure.videos, args.videos))
+    warn_changed(procedure, procedure.videos)
+    checks, failed = ask_procedure(args, "check", args.check) if args.check else ([], False)
+    title = args.title or Path(args.procedure).resolve().name.removesuffix(".proc")
+    page = make_report(procedure, args.truth, [check for _, check in checks], args.pictures, title)
+    write_text(args.output, page)
+    print(f"the report is in {args.output}")
+    return 2 if failed else 0
+
+
+def clips(args: argparse.Namespace) -> int:
+    """Write the clips and report failures; return 2 if a video fails."""
+    from stepcut.show.clips import write_clips
+
+    outline = read_outline(args.procedure)  # clips need no model
+    step = None if args.step is None else spell([args.step], outline.steps)[args.step]
+    if step is not None and step not in outline.steps:
+        raise unknown("step", step, outline.steps)
+    timelines, videos = outline.timelines, find_moved(outline.videos, args.videos)
+    warn_changed(outline, videos)
+    total = sum(step in (None, one.step) for timeline in timelines.values() for one in timeline)
+    written = 0
+    errors = []
+    with Stage(progress_hook(args), "clips", total=total, unit="clips") as stage:
+        for video, clip in write_clips(timelines, videos, Path(args.output), step):
+            if isinstance(clip, Exception):
+                errors.append(clip)
+                say(str(clip))
+            else:
+                written += 1
+                stage.advance(item=video)
+    print(f"{written} clips in {args.output}; time budget: {Path(args.output) / 'time-budget.csv'}")
+    return 2 if errors else 0
+
+
+def convert(args: argparse.Namespace) -> int:
+    """Convert timelines of a file, a folder or a procedure into a file or a folder."""
+    target = _beside(args) if args.target is None else Path(args.target)
+    ends = args.target is not None and args.target.endswith(("/", "\\"))
+    into_folder = ends or os.path.isdir(target) or not target.suffix
+    if into_folder and args.to is None:
+        raise OptionError(
+            f"{target}: a folder has no suffix that decides the format. "
+            f"Add --to, one of {', '.join(FORMATS)}."
+        )
+    name = args.to or format_to_write(target)
+    check_place(target, into_folder)
+    found = read_timelines(args.source, args.from_, **label_options(args, "annotator"))
+    if args.video is not None:
+        chosen = match_videos([args.video], found).get(args.video)
+        if chosen is None:
+            raise unknown("video", args.video, found)
+        found = {chosen: found[chosen]}
+    save: Any = write_folder if into_folder else write
+    save(target, found, name, args.rate, spreadsheet=args.spreadsheet_safe)
+    if not args.quiet:
+        title = FORMATS[name].title
+        if lost := left_out(list(found.values()), name):
+            say(f"{title} cannot store {', '.join(lost)}.")
+        print(f"{counted(len(found))} written to {target} as {title}.", file=sys.stderr)
+    return 0
+
+
+def _beside(args: argparse.Namespace) -> Path:
+    """Return the target beside the source: `convert x.xlsx --to csv` writes x.csv."""
+    source = Path(args.source)
+    if args.to is None or not source.is_file():
+        what = "give TARGET, the file to write" if args.to else "give TARGET or --to"
+        raise OptionError(f"{source}: {what}, such as {source.stem}.csv.")
+    target = source.with_suffix(choose_format(args.to).suffix)
+    if target == source:
+        raise OptionError(f"{source}: the result would replace the source. Give another TARGET.")
+    return target

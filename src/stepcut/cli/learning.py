@@ -1,0 +1,326 @@
+"""`stepcut learn`, `teach`, `features` and `history`: make a procedure, improve it, go back."""
+
+import argparse
+import inspect
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from stepcut.cli import say
+from stepcut.cli.common import (
+    chosen_options,
+    describe_trust,
+    label_options,
+    open_engine,
+    progress_hook,
+    read_settings,
+    spec_of,
+    this_program,
+)
+from stepcut.errors import OptionError, StepcutError
+from stepcut.features.extract import export, extract
+from stepcut.features.files import load_features
+from stepcut.features.find import are_sensors, find_inputs
+from stepcut.features.sensors import load_sensors
+from stepcut.features.spec import FeatureSpec
+from stepcut.files.addresses import Address, as_path
+from stepcut.formats import read_folder
+from stepcut.methods import METHODS
+from stepcut.methods.inputs import read_step_count
+from stepcut.plugins import find, is_own
+from stepcut.procedure import learning
+from stepcut.procedure.folder import damaged
+from stepcut.procedure.history import (
+    can_take_back,
+    diagnose,
+    go_back,
+    history_table,
+    restore,
+    take_back,
+)
+from stepcut.procedure.labels import origin_of
+from stepcut.procedure.loading import changes, load, teach_folder
+from stepcut.procedure.many import learn_tasks
+from stepcut.procedure.store import read_config
+from stepcut.timeline import clock, is_unnamed
+
+MANY = 40
+"""Number of steps above which stepcut warns."""
+
+
+def learn(args: argparse.Namespace) -> int:
+    if args.tasks is not None:
+        return _learn_tasks(args)
+    if not args.videos:
+        raise OptionError(
+            "no videos. Name a folder, files or globs, or use --tasks ROOT for many tasks."
+        )
+    chosen = settings(args)
+    if "rate" not in chosen and not args.quiet:
+        state_rate(args.videos)
+    warn(args.videos, chosen.get("steps"), args.quiet)
+    output = args.output or default_output(args.videos[0])
+    hook = progress_hook(args)
+    with open_engine(args) as engine:
+        procedure = learning.learn(
+            args.videos, output=output, progress=hook, engine=engine, **chosen
+        )
+    skipped = procedure.config.skipped
+    print(procedure)
+    for number, words in procedure.suggestions.items():
+        print(f"  {procedure.steps[number]} may be: {', '.join(words)}")
+    if why := procedure.method.why_steps_:
+        print(f"\n{why}")
+    place, expected, program = shlex.quote(output), procedure.expectations, this_program()
+    print(f"\n{describe_trust(procedure)}")
+    if expected.advice:
+        unusual = shlex.quote(expected.most_unusual[0])
+        print(f"{expected.advice}\n  {program} teach {place} --mistakes {unusual}")
+    view = "" if isinstance(as_path(output), Address) else f"\nshow it:  {program} view {place}"
+    print(f"\nsaved to {output}{view}")
+    suffix = find_inputs(args.videos).files[0].suffix
+    print(f"check a new video:  {program} check {place} NEW{suffix}")
+    for name, reason in skipped.items():
+        print(f"skipped: {name}: {reason}")
+    return 2 if skipped else 0
+
+
+def _learn_tasks(args: argparse.Namespace) -> int:
+    """Learn many procedures; return 2 if one failed or a video was skipped."""
+    if args.videos:
+        raise OptionError(
+            f"--tasks {args.tasks} excludes videos ({args.videos[0]}). Use one of the two."
+        )
+    if labels := args.labels or args.transcripts:
+        raise OptionError(
+            f"{labels} belongs to one task; with --tasks, teach each procedure: stepcut teach"
+        )
+    output = args.output or f"{args.tasks.rstrip('/')}-procedures"
+    with open_engine(args, always=True) as engine:
+        assert engine is not None
+        learned = learn_tasks(
+            args.tasks, output, engine, progress=progress_hook(args), **settings(args)
+        )
+    print(learned)
+    return 2 if learned.notes else 0
+
+
+def state_rate(places: Sequence[str]) -> None:
+    """Report the rate that is assumed for feature files without one."""
+    with suppress(StepcutError):  # errors are reported when all files are read
+        inputs = find_inputs(places)
+        files = inputs.files if inputs.kind == "feature file" else []
+        if first := next((file for file in files if file.suffix != ".safetensors"), None):
+            seconds = load_features([first], 1)[0].duration
+            say(
+                f"assuming 1 row of features per second, so {first.name} lasts {clock(seconds)}; "
+                "use --rate N for another rate."
+            )
+
+
+def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
+    """Warn before any work about too few videos or too many steps; refuse a single video."""
+    count = None
+    with suppress(StepcutError):  # reported once the settings are checked
+        count = len(find_inputs(videos))
+    if count == 1:
+        raise OptionError(
+            f"{videos[0]} is a single video, and learning compares videos. Use at least two."
+        )
+    if count == 2 and not quiet:
+        say(
+            "two videos are few: what they share may be chance, and check has little evidence. "
+            "Use five or more."
+        )
+    if isinstance(steps, int) and steps > MANY and not quiet:
+        say(f"-k {steps}: most procedures have 5 to 20 steps; more are short and hard to separate.")
+
+
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `learn`: those of --like, then the options of this command."""
+    chosen: dict[str, Any] = {}
+    spec = None
+    if args.like:
+        old = read_config(args.like)
+        with damaged(args.like):
+            saved = old.method, dict(old.settings)
+            chosen = {"false_alarms": old.false_alarms}
+            spec = FeatureSpec.from_json(old.backbone, trust=args.trust)
+        chosen |= _known_settings(*saved, args)
+        if spec is not None:
+            chosen.pop("rate", None)
+    chosen["backbone"] = spec_of(args, spec)
+    if args.steps is not None:
+        chosen["steps"] = read_step_count(args.steps)
+    names = ("method", "rate", "false_alarms", "cache", "device", "seed")
+    chosen |= chosen_options(args, *names, "labels", "transcripts", "recipe")
+    how = chosen_options(args, "label_rate", "columns", "encoding", "sheet")
+    if how and not args.labels:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in how)
+        raise OptionError(f"{given}: for label files, and none were given. Add --labels DIR.")
+    if how:
+        how["rate"] = how.pop("label_rate", None)
+        chosen["labels"] = read_folder(args.labels, confirmed=True, **how)
+    if args.names:
+        chosen["names"] = [name.strip() for name in args.names.split(",")]
+        chosen.setdefault("steps", len(chosen["names"]))
+    chosen.update(read_settings(args.set))
+    chosen |= {name: True for name in ("as_published", "as_released") if getattr(args, name)}
+    if any("." in name for name in chosen):
+        maker: Any = find("method", chosen.get("method", "stepcut"), METHODS)
+        chosen = maker.arrange(chosen)
+    return {**chosen, "strict": args.strict}
+
+
+def _known_settings(
+    method: str, saved: Mapping[str, Any], args: argparse.Namespace
+) -> dict[str, Any]:
+    """Return the method and settings of --like, without what is not a setting of the method."""
+    custom = [] if method in METHODS or args.method else [method]
+    custom += filter(is_own, _strings(saved))
+    if custom and not args.trust:
+        raise OptionError(
+            f"--like {args.like}: its settings name custom code ({custom[0]}). If you trust it, "
+            "add --trust."
+        )
+    name = args.method or method
+    known = inspect.signature(find("method", name, METHODS)).parameters
+    return {"method": name, **{key: saved[key] for key in known if key in saved}}
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
+
+
+def default_output(first: str) -> str:
+    """`sandwich/` becomes `sandwich.proc`."""
+    path = as_path(first)
+    folder = path if path.is_dir() else path.parent
+    return f"{(folder if isinstance(folder, Address) else folder.resolve()).name}.proc"
+
+
+def teach(args: argparse.Namespace) -> int:
+    how = label_options(args, "annotator")
+    others = ("labels", "output", "steps", "source", "transcripts", "recipe")
+    if args.mistakes or args.normal:
+        if args.back or how or chosen_options(args, *others):
+            raise OptionError(
+                f"--{'mistakes' if args.mistakes else 'normal'} only marks videos. Use it alone, "
+                "and teach in a second command."
+            )
+        marked = load(args.procedure, trust=args.trust).mark_mistakes(*(args.mistakes or ()))
+        marked = marked.mark_mistakes(*(args.normal or ()), holds=False)
+        marked.save(args.procedure)
+        print(f"saved to {args.procedure}\n{describe_trust(marked)}\n{marked.expectations.advice}")
+        return 0
+    if args.back:
+        if args.labels or args.output or args.transcripts or args.recipe:
+            raise OptionError(
+                "--back undoes the last teaching. Use it without labels and without -o."
+            )
+        take_back(args.procedure)
+        print(f"restored {args.procedure} as it was before the last teaching")
+        return 0
+    labels, origin = args.labels, None
+    if how:
+        if labels is None:
+            options = ", ".join(f"--{name}" for name in how)
+            raise OptionError(f"{options}: needs label files. Add them after {args.procedure}.")
+        origin = origin_of(labels, args.annotator)
+        labels = read_folder(labels, confirmed=True, **how)
+    before, after = teach_folder(
+        args.procedure,
+        labels,
+        args.output,
+        args.steps,
+        args.source,
+        args.trust,
+        progress_hook(args),
+        transcripts=args.transcripts,
+        recipe=args.recipe,
+        origin=origin,
+    )
+    print(after)
+    annotated = after.learned.annotations.annotated
+    rest = len(after.samples) - len(annotated)
+    print(f"\nlearned from {len(annotated)} annotated videos and {rest} others; changed time:")
+    for name, share in sorted(changes(before, after).items(), key=lambda item: -item[1]):
+        print(f"  {share:5.0%}  {name}{'  (annotated)' if name in annotated else ''}")
+    gone = [name for name in before.steps if name not in after.steps and not is_unnamed(name)]
+    if gone:
+        print(f"removed steps, which the labels do not name: {', '.join(gone)}")
+    print(f"\n{describe_trust(after)}\n")
+    for name, reason in after.suggest_why():
+        print(f"label next:  {name} ({reason})")
+    kept = args.output or args.procedure
+    print(f"\nsaved to {kept}")
+    if not isinstance(as_path(kept), Address):
+        print(f"show it:  {this_program()} view {shlex.quote(kept)}")
+        if not args.output and can_take_back(kept):
+            print(f"undo:  {this_program()} teach {shlex.quote(kept)} --back")
+    return 0
+
+
+def features(args: argparse.Namespace) -> int:
+    """Compute features, write them, and list unusable files; return 2 if there are any."""
+    sensors = are_sensors(args.videos)
+    if sensors:
+        computed, failures = load_sensors(args.videos, args.rate, args.fps, args.strict)
+    elif args.rate is not None:
+        raise OptionError(
+            f"--rate {args.rate}: for sensor files (.csv). For videos, set the rows per second "
+            f"with --fps {args.rate}."
+        )
+    else:
+        with open_engine(args) as engine:
+            computed, failures = extract(
+                args.videos,
+                spec_of(args),
+                progress=progress_hook(args),
+                strict=args.strict,
+                device=args.device,
+                engine=engine,
+                **chosen_options(args, "cache"),
+            )
+    for one in computed:
+        target = export(one, args.output)
+        corrupt = f", {one.corrupt} damaged frames skipped" if one.corrupt else ""
+        if not args.quiet:
+            shape = " x ".join(map(str, one.rows.shape))
+            print(f"{target}  {shape}, {one.rate} per second, {one.duration:.1f} s{corrupt}")
+    if failures:
+        kind = "recordings" if sensors else "videos"
+        say(f"{len(failures)} of {len(computed) + len(failures)} {kind} skipped:")
+        print(*(f"  {failure}" for failure in failures), sep="\n", file=sys.stderr)
+    return 2 if failures else 0
+
+
+def history(args: argparse.Namespace) -> int:
+    """Show all changes, go back to one, or restore a damaged procedure."""
+    if args.restore and args.to is not None:
+        raise OptionError("--restore and --to are both set; give one of them.")
+    if args.restore:
+        found = restore(args.procedure)
+        lost = "; ".join(found.lost) or "nothing"
+        print(f"restored {args.procedure}\ndamaged: {'; '.join(found.what)}\nlost: {lost}")
+    elif args.to is not None:
+        go_back(args.procedure, args.to)
+        print(f"{args.procedure} is as it was after change {args.to}")
+    elif damage := diagnose(args.procedure):
+        print(f"{args.procedure} is {damage}")
+        if damage.to is None:
+            print("no learned state can be read; restore the folder from a backup")
+        else:
+            command = f"{this_program()} history {shlex.quote(args.procedure)}"
+            print(f"restore it:  {command} --restore")
+        return 1
+    else:
+        print(history_table(args.procedure).format(args.format).rstrip("\n"))
+    return 0
