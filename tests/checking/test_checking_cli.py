@@ -13,13 +13,13 @@ from stepcut.cli.main import main
 from stepcut.guidance.follow import follow_pictures
 from stepcut.parallel.local import Local
 from stepcut.parallel.worker import attempt
-from stepcut.procedure.many import ask
+from stepcut.procedure.loading import ask
 
 
 @pytest.fixture(autouse=True)
 def loaded(tiny_task, monkeypatch):
     """Use the tiny task as the procedure; other tests cover reading folders."""
-    for reader in ("procedure.many.load", "cli.checking.load", "cli.checking.read_outline"):
+    for reader in ("procedure.loading.load", "cli.checking.load", "cli.checking.read_outline"):
         monkeypatch.setattr(f"stepcut.{reader}", lambda *_, **__: tiny_task.procedure)
 
 

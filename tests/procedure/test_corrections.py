@@ -14,11 +14,10 @@ from show_kit import clicks_of, covered_of, parts_of
 from store_kit import events, revision
 
 from stepcut.errors import OptionError
-from stepcut.procedure.corrections import StaleEdit, append, new_event, read_log
-from stepcut.procedure.document import Document
+from stepcut.procedure.corrections import StaleEdit, append, read_log
+from stepcut.procedure.document import LEAST, Document, apply
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.history import go_back
-from stepcut.procedure.verbs import LEAST, apply
 from stepcut.timeline import Segment, Timeline
 
 
@@ -227,7 +226,7 @@ def test_capitals_and_spaces_make_no_other_step(place: Path) -> None:
             edits.do(edit)
     edits.do({"do": "rename", "step": 2, "name": "Pour tea"})  # changing only the case is allowed
     log = read_log(place)  # older versions accepted this
-    event = new_event(log, edits.outline.revision, "add", {"name": "POUR TEA"})
+    event = log.next(edits.outline.revision, ("add", {"name": "POUR TEA"}))
     append(place, log, [event])
     kept = Edits(place)
     assert [step.name for step in kept.document.steps][2:] == ["Pour tea", "POUR TEA"]

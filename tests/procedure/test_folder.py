@@ -21,10 +21,10 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files import atomic
 from stepcut.files.atomic import write_json
-from stepcut.procedure.corrections import StaleEdit, append, read_log, with_events
+from stepcut.procedure.corrections import StaleEdit, append, read_log
+from stepcut.procedure.document import VERBS
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.history import go_back, take_back
-from stepcut.procedure.verbs import VERBS
 from stepcut.toy import toy_features
 
 TRUE = toy_features(videos=3, seed=1, dim=8)[1]
@@ -439,7 +439,7 @@ def test_settings_that_make_no_sense_are_damage(place, name, values):
 def test_events_that_make_no_sense_are_told_in_words(place, verb, values):
     log, name = read_log(place), Edits(place).outline.revision
     for last in ([], [("undo", {})] if verb in VERBS else []):
-        made = with_events(log, name, [(verb, values), *last])
+        made = log.plus(name, [(verb, values), *last])
         append(place, log, made.events[len(log.events) :])
         with raises(ProcedureError, "events.jsonl: event 2", "stepcut history"):
             Edits(place)

@@ -13,7 +13,7 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import DataError
 from stepcut.parallel.local import Local
-from stepcut.procedure.many import learn_tasks
+from stepcut.procedure.learning import learn_tasks
 
 QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
 WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]

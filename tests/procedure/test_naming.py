@@ -13,7 +13,8 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.naming import read_recipe, words_of_namer
+from stepcut.procedure.fitting import words_of_namer
+from stepcut.procedure.labels import read_recipe
 
 QUICK: dict[str, Any] = {"restarts": 2}
 
@@ -116,7 +117,7 @@ def test_no_more_pictures_are_read_than_a_namer_is_shown(
         read.append(path)
         return np.zeros((2, 2, 3), dtype=np.uint8)
 
-    monkeypatch.setattr("stepcut.procedure.naming.frame_at", frame_at)
+    monkeypatch.setattr("stepcut.procedure.fitting.frame_at", frame_at)
     videos = {name: str(tmp_path / name) for name in "abcdefgh"}
     for path in videos.values():
         Path(path).touch()

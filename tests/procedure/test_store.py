@@ -23,10 +23,10 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files.cache import cache_dir
 from stepcut.procedure.corrections import StaleEdit
+from stepcut.procedure.document import VERBS
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.history import diagnose, go_back, history, restore, take_back
 from stepcut.procedure.loading import read_outline, teach_folder
-from stepcut.procedure.verbs import VERBS
 from stepcut.toy import toy_features
 
 OLD = Path(__file__).parent / "v0_3_0"
@@ -441,14 +441,14 @@ def test_an_edit_applies_one_verb_and_opening_many_edits_is_quick(place, monkeyp
 
 
 def test_two_thousand_edits_open_within_a_second(place):
-    from stepcut.procedure.corrections import append, read_log, with_events
+    from stepcut.procedure.corrections import append, read_log
 
     log = read_log(place)
     made = [
         ("mark", {"video": "0", "start": n % 10, "end": n % 10 + 1, "step": n % 4})
         for n in range(2000)
     ]
-    more = with_events(log, Edits(place).outline.revision, made)
+    more = log.plus(Edits(place).outline.revision, made)
     append(place, log, more.events[len(log.events) :])
     taken = []
     for _ in range(3):  # the fastest, because other programs may use the machine

@@ -388,11 +388,11 @@ def test_a_video_that_holds_a_mistake_is_no_normal_one(
 def test_a_video_holds_a_mistake_until_that_is_taken_back(place: Path) -> None:
     edits = Edits(place)
     assert edits.do({"do": "mistake", "video": ONE}) == f"{ONE} contains a mistake"
-    assert Edits(place).document.mistakes == {ONE}
+    assert Edits(place).document.said.mistakes == {ONE}
     assert edits.do({"do": "mistake", "video": ONE, "holds": False}) == f"{ONE} is normal"
-    assert not edits.document.mistakes | edits.document.said.normal
+    assert not edits.document.said.mistakes | edits.document.said.normal
     edits.undo()
-    assert edits.document.mistakes == {ONE}
+    assert edits.document.said.mistakes == {ONE}
 
 
 def test_teaching_keeps_what_was_said_of_mistakes(place: Path) -> None:
@@ -400,7 +400,7 @@ def test_teaching_keeps_what_was_said_of_mistakes(place: Path) -> None:
     Edits(place).do({"do": "mistake", "video": odd})
     _, after = teach_folder(place, {ONE: TRUTH[ONE], TWO: TRUTH[TWO]})
     assert not after.corrections.done
-    assert after.document.mistakes == sc.load(place).document.mistakes == {odd}
+    assert after.document.said.mistakes == sc.load(place).document.said.mistakes == {odd}
     assert odd in sc.load(place).expectations.mistakes
     Edits(place).do({"do": "mistake", "video": odd, "holds": False})
     assert odd in sc.load(place).expectations.videos

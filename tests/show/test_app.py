@@ -23,7 +23,7 @@ from stepcut.app.watching import EVERY, Watching, journal_of
 from stepcut.app.workspace import Workspace
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.procedure.verbs import VERBS
+from stepcut.procedure.document import VERBS
 
 
 @pytest.fixture

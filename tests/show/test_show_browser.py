@@ -793,11 +793,11 @@ def test_a_video_is_marked_as_containing_a_mistake(browser, many):
         assert button.get_attribute("aria-pressed") == "true"
         assert page.locator(".card .badge.wrong").all_text_contents() == ["contains a mistake"]
         counts(page.locator(".card .badge:text-is('most unusual')"), 3)
-        assert sc.load(many).document.mistakes == {name}
+        assert sc.load(many).document.said.mistakes == {name}
         page.keyboard.press("x")
         wait_saved(page, f"{name} is normal")
         assert button.get_attribute("aria-pressed") == "false"
-        assert sc.load(many).document.mistakes == set()
+        assert sc.load(many).document.said.mistakes == set()
         page.close()
 
 

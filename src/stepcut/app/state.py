@@ -250,7 +250,7 @@ class Viewer:
         number = {step.name: step.number for step in document.steps}
         beside = self.beside.rows(document) if self.beside else {}
         normal = read_reference(self.folder, self.fingerprint)
-        unusual = [name for name in normal if name not in document.mistakes][:3]
+        unusual = [name for name in normal if name not in document.said.mistakes][:3]
         return [
             {
                 "key": key,
@@ -270,7 +270,7 @@ class Viewer:
                 "complete": name in document.said.clicks and document.said.videos[name].complete,
                 "corrected": _drawn(document, name) != _drawn(then, name),
                 "beside": beside.get(name),
-                "mistake": name in document.mistakes if name in normal else None,
+                "mistake": name in document.said.mistakes if name in normal else None,
                 "unusual": name in unusual,
             }
             for key, (name, path) in self.recordings(outline).items()

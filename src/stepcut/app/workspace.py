@@ -26,9 +26,8 @@ from stepcut.procedure.folder import (
     is_procedure,
 )
 from stepcut.procedure.history import diagnose, restore
-from stepcut.procedure.labels import read_labels
+from stepcut.procedure.labels import read_labels, read_recipe
 from stepcut.procedure.loading import read_outline
-from stepcut.procedure.naming import read_recipe
 from stepcut.settings import check_chosen
 
 VAGUE = {"videos", "video", "films", "recordings", "clips", "data", UPLOADS}

@@ -41,8 +41,8 @@ from stepcut.procedure.history import (
     take_back,
 )
 from stepcut.procedure.labels import origin_of
+from stepcut.procedure.learning import learn_tasks
 from stepcut.procedure.loading import changes, load, teach_folder
-from stepcut.procedure.many import learn_tasks
 from stepcut.procedure.store import read_config
 from stepcut.timeline import clock, is_unnamed
 

@@ -1,4 +1,4 @@
-"""Corrections: the edits to one learned state, the documents they make, and the list of events.
+"""Corrections: the edits to one learned state, and the events that record them on disk.
 
 `events.jsonl` has everything that people did to a procedure, one event a line, only ever appended.
 """
@@ -16,18 +16,24 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from stepcut.checking.severity import KINDS, Severity
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files.addresses import Address
 from stepcut.files.atomic import output_errors, read_bytes, sync_folder, write_bytes
 from stepcut.files.cache import wall_clock
-from stepcut.procedure.document import Document
-from stepcut.procedure.verbs import Edit, apply
+from stepcut.procedure.document import Document, Edit, apply
 from stepcut.progress import warn_once
-from stepcut.timeline import Segment
 
 KEPT = 200
 """Documents in memory, so that undoing the last edits applies no verb."""
+EVENTS = "events.jsonl"
+BASES = ("learn", "teach", "convert")
+"""Events that start a revision without edits."""
+STARTS = (*BASES, "back")
+"""Events after which the earlier edits do not count."""
+MISFITS = (StepcutError, OSError, ValueError, TypeError, KeyError, AttributeError)
+"""What reading damaged records may raise."""
+Made = tuple[str, dict[str, Any]]
+"""The verb and the values of an event."""
 
 
 class StaleEdit(OutputError):
@@ -83,26 +89,6 @@ class Corrections:
         """Return the list, marked as saved by the event `at`."""
         return replace(self, at=at, saved=len(self.done))
 
-    @property
-    def former_names(self) -> dict[str, int]:
-        """The number of the step that had each name most recently."""
-        numbers = {step.name: step.number for step in self.learned.steps}
-        for edit in self.done:
-            if edit["do"] == "rename":
-                one = {str(edit["step"]): edit["name"]} if "name" in edit else {}
-                numbers |= {name: int(step) for step, name in edit.get("names", one).items()}
-        return numbers
-
-    def severity(self, base: Severity) -> Severity:
-        """Return the severity of the steps: `base` with the edits applied."""
-        kinds = {kind: set(getattr(base, kind)) for kind in KINDS}
-        for edit in self.done:
-            for number, wanted in edit.get("kinds", {}).items():
-                for kind, steps in kinds.items():
-                    (set.add if kind in wanted else set.discard)(steps, int(number))
-        made: Any = {kind: frozenset(steps) for kind, steps in kinds.items()}
-        return replace(base, **made)
-
 
 def carry(
     before: Corrections, count: int, after: Corrections
@@ -114,72 +100,46 @@ def carry(
     document = reduce(apply, before.done[:count], before.learned)
     lost = []
     for edit in before.done[count:]:
-        there = _translate(edit, document, after.document)
-        document = apply(document, edit)
         try:
-            if there is None:
-                raise OptionError("the step or the segment does not exist.")
-            after = after.do(there)
-        except OptionError:
+            after = after.do(_translate(edit, document, after.document))
+        except (OptionError, KeyError):
             lost.append(edit)
+        document = apply(document, edit)
     return after, lost
 
 
-def _translate(edit: Edit, here: Document, there: Document) -> dict[str, Any] | None:
-    """Return an `edit` of the document `here` as one of `there`; None if it means nothing there."""
+def _translate(edit: Edit, here: Document, there: Document) -> dict[str, Any]:
+    """Return an `edit` of the document `here` as one of `there`; KeyError if it means nothing."""
     numbers = {step.name: step.number for step in there.steps}
-    names = {step.number: step.name for step in here.steps}
+    same = {step.number: numbers.get(step.name) for step in here.steps}
+    number = {step: other for step, other in same.items() if other is not None}
     made, video = dict(edit), str(edit.get("video"))
     for key in ("step", "into"):
         if edit.get(key) is not None:
-            made[key] = numbers.get(names.get(edit[key], ""))
-            if made[key] is None:
-                return None
+            made[key] = number[edit[key]]
     for key in ("names", "kinds"):
         if key in edit:
-            moved = {numbers.get(names.get(int(n), "")): value for n, value in edit[key].items()}
-            if None in moved:
-                return None
-            made[key] = {str(number): value for number, value in moved.items()}
+            made[key] = {str(number[int(step)]): value for step, value in edit[key].items()}
     if edit["do"] in ("move_click", "remove_click"):
-        both = (one.said.videos.get(video) for one in (here, there))
-        clicks = [one.clicks if one else [] for one in both]
-        return made if clicks[0] == clicks[1] else None
-    if edit["do"] in ("cut", "split", "move"):
-        own = _meant(edit, here.segments[video])
-        # The same boundary of the same step, or the same step at this time.
-        same = [
-            n
-            for n, one in enumerate(there.segments.get(video, ()))
-            if own
-            and own.step == one.step
-            and (
-                getattr(one, edit["edge"]) == getattr(own, edit["edge"])
-                if "part" in edit
-                else one.start < edit["time"] < one.end
-            )
+        if here.said.videos[video].clicks != there.said.videos[video].clicks:
+            raise KeyError(video)
+    elif edit["do"] == "move":  # the same boundary of the same step
+        edge, own = edit["edge"], here.segments[video][edit["part"]]
+        edges = [(one.step, getattr(one, edge)) for one in there.segments[video]]
+        if edges.count(mine := (own.step, getattr(own, edge))) != 1:
+            raise KeyError(video)
+        made["part"] = edges.index(mine)
+    elif edit["do"] in ("cut", "split"):  # the same step at this time
+        steps = [
+            [one.step for one in each.segments[video] if one.start < edit["time"] < one.end]
+            for each in (here, there)
         ]
-        if len(same) != 1:
-            return None
-        if "part" in edit:
-            made["part"] = same[0]
+        if not steps[0] or steps[0] != steps[1]:
+            raise KeyError(video)
     return made
 
 
-def _meant(edit: Edit, segments: Sequence[Segment]) -> Segment | None:
-    """The segment that an edit is about."""
-    if "part" in edit:
-        return segments[edit["part"]]
-    return next((one for one in segments if one.start < edit["time"] < one.end), None)
-
-
 # ------------------------------------------------------------------ events on disk
-
-EVENTS = "events.jsonl"
-BASES = ("learn", "teach", "convert")
-"""Events that start a revision without edits."""
-STARTS = (*BASES, "back")
-"""Events after which the earlier edits do not count."""
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -209,41 +169,29 @@ class Log(NamedTuple):
     torn: bool = False
     """Whether the last line is incomplete: an edit that was never confirmed."""
 
-    @property
-    def last(self) -> int:
-        """The id of the last event."""
-        return self.events[-1].id if self.events else 0
-
     def of(self, revision: str) -> list[Event]:
-        """Return the events of one `revision`."""
         return [event for event in self.events if event.revision == revision]
 
+    def next(self, revision: str, made: Made, author: str = "") -> Event:
+        """Return the next event; the `author` is by default the user."""
+        if not author:
+            with contextlib.suppress(Exception):  # the system may know no user
+                author = getpass.getuser()
+        last = self.events[-1].id if self.events else 0
+        return Event(last + 1, wall_clock(), author, revision, *made)
 
-def new_event(
-    log: Log, revision: str, verb: str, values: dict[str, Any] | None = None, author: str = ""
-) -> Event:
-    """Return the next event after those in `log`; the `author` is by default the user."""
-    return Event(log.last + 1, wall_clock(), author or user(), revision, verb, values or {})
-
-
-def with_events(log: Log, revision: str, made: Iterable[tuple[str, dict[str, Any]]]) -> Log:
-    """Return `log` with more events of one `revision`, as pairs of verb and values."""
-    for verb, values in made:
-        log = log._replace(events=(*log.events, new_event(log, revision, verb, values)))
-    return log
-
-
-def user() -> str:
-    """Return the name of the user, or "" if the system knows none."""
-    with contextlib.suppress(Exception):
-        return getpass.getuser()
-    return ""
+    def plus(self, revision: str, made: Iterable[Made]) -> "Log":
+        """Return the log with more events of one `revision`, which are not on disk."""
+        log = self
+        for one in made:
+            log = log._replace(events=(*log.events, log.next(revision, one)))
+        return log
 
 
-def line_of(event: Event) -> bytes:
-    """Return an event as a line of JSON that ends in a checksum of the rest."""
-    body = json.dumps(msgspec.to_builtins(event), allow_nan=False).encode()
-    return b'%s, "sum": "%s"}\n' % (body[:-1], _checksum(body))
+def lines_of(events: Iterable[Event]) -> bytes:
+    """Return events as lines of JSON, each of which ends in a checksum of the rest."""
+    bodies = (json.dumps(msgspec.to_builtins(one), allow_nan=False).encode() for one in events)
+    return b"".join(b'%s, "sum": "%s"}\n' % (body[:-1], _checksum(body)) for body in bodies)
 
 
 def _event_of(line: bytes) -> Event:
@@ -284,8 +232,7 @@ def append(folder: Path, log: Log, events: Sequence[Event]) -> Log:
 
     An incomplete last line is cut off. If the disk is full, the file stays as it was.
     """
-    path = folder / EVENTS
-    lines = b"".join(map(line_of, events))
+    path, lines = folder / EVENTS, lines_of(events)
     if path.is_symlink():  # never write through a link
         write_bytes(path, read_bytes(path)[: log.size] if path.exists() else b"", follow=False)
     with output_errors(path):
@@ -316,63 +263,54 @@ def append(folder: Path, log: Log, events: Sequence[Event]) -> Log:
 
 
 def replay(
-    events: Iterable[Event],
-    made: Corrections,
-    where: str,
-    dropped: list[Event] | None = None,
+    events: Iterable[Event], made: Corrections, dropped: list[Event] | None = None
 ) -> Iterator[tuple[Event, Corrections]]:
     """Yield the `events` of one revision with the corrections after each; `made` are those before.
 
-    dropped  collects events that do not fit, which are otherwise an error
+    `dropped` collects events that do not fit, which are otherwise an error.
     """
     events = list(events)
-    states: dict[Any, Corrections | None] = {
-        json.dumps(event.values.get("to")): None for event in events if event.verb == "back"
-    }
+    wanted = {str(event.values.get("to")) for event in events if event.verb == "back"}
+    states: dict[str, Corrections] = {}
     for event in events:
         try:
             made = _after(event, made, states)
-        except (StepcutError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except MISFITS as error:
             if dropped is None:
                 raise ProcedureError(
-                    f"{where}: event {event.id}, {event.verb}, does not fit ({error})."
+                    f"{EVENTS}: event {event.id}, {event.verb}, does not fit ({error})."
                 ) from error
             dropped.append(event)
         made = made.on_disk(event.id)
-        if str(event.id) in states:
+        if str(event.id) in wanted:
             states[str(event.id)] = made
         yield event, made
 
 
 def corrections_of(
-    events: Iterable[Event],
-    learned: Document,
-    where: str,
-    before: Corrections | None = None,
-    dropped: list[Event] | None = None,
+    events: Iterable[Event], before: Corrections, dropped: list[Event] | None = None
 ) -> Corrections:
     """Return the corrections after the `events` of one revision; see `replay`."""
-    first = before or Corrections(learned)
-    states = [first, *(made for _, made in replay(events, first, where, dropped))]
+    states = [before, *(made for _, made in replay(events, before, dropped))]
     return states[-1]
 
 
-def _after(
-    event: Event, made: Corrections, states: Mapping[Any, Corrections | None]
-) -> Corrections:
-    if event.verb in BASES:
-        return Corrections(made.learned)
-    if event.verb == "undo":
-        return made.undo()
-    if event.verb == "redo":
-        return made.redo()
-    if event.verb == "back":
-        if (found := states.get(json.dumps(event.values.get("to")))) is None:
-            raise OptionError(f"event {event.values.get('to')!r} is not an earlier one.")
-        return found
-    return made.do({"do": event.verb, **event.values})
+def _after(event: Event, made: Corrections, states: Mapping[str, Corrections]) -> Corrections:
+    match event.verb:
+        case "learn" | "teach" | "convert":
+            return Corrections(made.learned)
+        case "undo":
+            return made.undo()
+        case "redo":
+            return made.redo()
+        case "back":
+            if (to := str(event.values.get("to"))) not in states:
+                raise OptionError(f"event {to} is not an earlier one.")
+            return states[to]
+        case verb:
+            return made.do({"do": verb, **event.values})
 
 
-def edit_event(edit: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def edit_event(edit: Mapping[str, Any]) -> Made:
     """Return an `edit` as the verb and the values of an event."""
     return str(edit["do"]), {key: value for key, value in edit.items() if key != "do"}

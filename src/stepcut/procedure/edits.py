@@ -1,10 +1,9 @@
 """Edits: make, undo and redo corrections in the folder of a procedure."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from stepcut.checking.rules import (
     FILE,
@@ -15,46 +14,34 @@ from stepcut.checking.rules import (
     read_sentences,
     write_rules,
 )
-from stepcut.checking.severity import KINDS, Severity
-from stepcut.errors import OptionError, unknown
+from stepcut.checking.severity import KINDS
 from stepcut.files.addresses import AnyPath
 from stepcut.procedure.corrections import (
     EVENTS,
     STARTS,
     Corrections,
     Log,
+    Made,
     StaleEdit,
     append,
     corrections_of,
     edit_event,
-    new_event,
     read_log,
 )
-from stepcut.procedure.document import Document
+from stepcut.procedure.document import Document, Edit, correct, describe, plain_edit
 from stepcut.procedure.folder import CURRENT, current, damaged, folder_here, is_old
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import base_severity, corrections_in, open_revision, writing
-from stepcut.procedure.verbs import Edit, correct, describe, plain_edit
 
-Made = tuple[Corrections, str, tuple[str, dict[str, Any]]]
-"""The corrections after a change, its description, and the verb and values of its event."""
+Change = tuple[Corrections, str, Made]
+"""The corrections after a change, its description, and its event."""
 
 
 class Edits:
-    """The corrections in the folder of a procedure; every change is saved at once.
+    """The corrections in the folder of a procedure, on this machine; every change is saved at once.
 
     Several programs can edit one folder. Each change names the revision that it is based on. If
     the folder has a newer one, the change raises `StaleEdit` and does nothing.
-
-    Parameters
-    ----------
-    folder
-        The folder of a procedure, on this machine.
-
-    Examples
-    --------
-    `Edits("sandwich.proc").do({"do": "rename", "step": 0, "name": "add jam"})` returns "rename
-    step 1 to add jam".
     """
 
     def __init__(self, folder: AnyPath) -> None:
@@ -67,17 +54,13 @@ class Edits:
         """Read changes of other programs."""
         with self._one_at_a_time:
             if self._stamp != (now := self._stamps()):
-                self._read()
+                if self._stamp is None or is_old(self.folder) or not self._read_new():
+                    opened = open_revision(self.folder)
+                    with damaged(self.folder):
+                        made = corrections_in(opened)
+                    self.outline = Procedure(opened.learned, made, opened.name)
+                    self._log: Log = opened.log
                 self._stamp = now
-
-    def _read(self) -> None:
-        """Read the new events or, if another revision is current, everything."""
-        if self._stamp is not None and not is_old(self.folder) and self._read_new():
-            return
-        opened = open_revision(self.folder)
-        with damaged(self.folder):
-            self.outline = Procedure(opened.learned, corrections_in(opened), opened.name)
-        self._log: Log = opened.log
 
     def _read_new(self) -> bool:
         """Apply the events since the last reading; return False if that is not possible."""
@@ -90,10 +73,8 @@ class Edits:
         mine = [event for event in new if event.revision == self.outline.revision]
         if not same or log.damaged or not self._log.size or any(e.verb in STARTS for e in mine):
             return False
-        before = self.corrections
-        made = corrections_of(mine, before.learned, EVENTS, before)
-        self.outline = replace(self.outline, corrections=made)
-        self._log = log
+        made = corrections_of(mine, self.corrections)
+        self.outline, self._log = replace(self.outline, corrections=made), log
         return True
 
     @property
@@ -131,11 +112,9 @@ class Edits:
         `StaleEdit` if another program has changed the folder.
         """
 
-        def change() -> Made:
-            severity = isinstance(edit, Mapping) and edit.get("do") == "severity"
-            whole = self._severity_edit(edit) if severity else edit
-            before, after = self.document, correct(self.document, whole)
-            made = dict(plain_edit(before, whole))
+        def change() -> Change:
+            before, after = self.document, correct(self.document, edit)
+            made = plain_edit(before, edit)
             now = self.corrections.do(made, lambda *_: after)
             return now, describe(before, made), edit_event(made)
 
@@ -153,12 +132,7 @@ class Edits:
             lambda: (self.corrections.redo(), str(self.next_redo), ("redo", {})), revision, author
         )
 
-    def _change(
-        self,
-        change: Callable[[], Made],
-        revision: str | None,
-        author: str,
-    ) -> str:
+    def _change(self, change: Callable[[], Change], revision: str | None, author: str) -> str:
         """Make a change under the lock if `revision` is current, and append its event."""
         with self._one_at_a_time:
             seen = self.revision if revision is None else revision
@@ -171,7 +145,7 @@ class Edits:
                         path=self.folder,
                     )
                 after, words, made = change()
-                event = new_event(log, self.outline.revision, *made, author)
+                event = log.next(self.outline.revision, made, author)
                 self._log = append(self.folder, log, [event])
                 self._stamp = self._stamps()
                 self.outline = replace(self.outline, corrections=after.on_disk(event.id))
@@ -180,55 +154,31 @@ class Edits:
     @property
     def severity(self) -> dict[int, str]:
         """The severity of learned steps by number: critical, optional or free in order."""
-        severity = self.corrections.severity(self._base_severity())
+        severity = self.document.severity(base_severity(self.folder, self.corrections))
         return {step: kind for kind in KINDS for step in getattr(severity, kind)}
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules in rules.toml."""
-        outline = self.outline
-        texts = read_sentences(self.folder / FILE)
-        return parse_rules(texts, outline.model_steps, outline.former_names)
+        now = self.document
+        return parse_rules(read_sentences(self.folder / FILE), now.model_steps, now.former_names)
 
     def set_rule(self, sentence: str, holds: bool = True) -> Rule:
         """Add a rule to rules.toml, or remove it; return the rule."""
         with self._one_at_a_time, writing(self.folder):
             self.refresh()
-            rule = parse_rule(sentence, self.outline.model_steps, self.outline.former_names)
+            rule = parse_rule(sentence, self.document.model_steps, self.document.former_names)
             others = [one for one in self.rules if one != rule]
             write_rules(self.folder / FILE, [*others, rule] if holds else others)
             return rule
 
     def proposed_rules(self) -> dict[Rule, str]:
         """Rules that all normal videos keep, and the question to ask."""
-        outline = self.outline
-        normal = [
-            labels
-            for name, labels in outline.labels.items()
-            if name not in outline.document.mistakes
-        ]
+        outline, marked = self.outline, self.document.said.mistakes
+        normal = [labels for name, labels in outline.labels.items() if name not in marked]
         found = propose_rules(normal, float(outline.rate), outline.steps, self.rules)
-        return {rule: why for rule, why in found.items() if rule.renamed(outline.model_steps)}
-
-    def _base_severity(self) -> Severity:
-        """The content of severity.json, without corrections."""
-        return base_severity(self.folder, self.outline.learned.steps, self.corrections)
-
-    def _severity_edit(self, edit: Edit) -> Edit:
-        """Complete a severity edit with all model steps that were merged into its step."""
-        step, kind = edit.get("step"), edit.get("severity")
-        if kind is not None and kind not in KINDS:
-            raise unknown("severity", kind, KINDS)
-        learned = self.document.now[: len(self.outline.learned.steps)]
-        mine = [number for number, now in enumerate(learned) if now == step]
-        if not mine:
-            raise OptionError(
-                f"step={step!r} was added after learning; run teach before you set its severity.",
-                setting="step",
-                value=step,
-            )
-        kinds = {str(n): [kind] if kind else [] for n in mine}
-        return {"do": "severity", "step": step, "severity": kind, "kinds": kinds}
+        models = self.document.model_steps
+        return {rule: why for rule, why in found.items() if rule.renamed(models)}
 
     def _stamps(self) -> list[tuple[int, int, int]]:
         """File states that change with the corrections or the procedure."""

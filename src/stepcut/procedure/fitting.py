@@ -1,33 +1,43 @@
-"""Fitting: from features and optional annotations to the fields of a procedure."""
+"""Fitting: from features and optional annotations to a learned state."""
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stepcut.annotations import Annotation, Annotations, gaps
 from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.expectations import Expectations
 from stepcut.checking.inputs import learn_inputs
 from stepcut.errors import OptionError
 from stepcut.features.features import Features
+from stepcut.features.video.sample import frame_at
 from stepcut.files.addresses import whole_path
+from stepcut.matching import best_pairs
 from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import build_hierarchy
 from stepcut.methods.inputs import Array, Labels, plain_numbers
-from stepcut.methods.method import LeftOut, Method
+from stepcut.methods.method import LeftOut, Method, Reading
 from stepcut.methods.quality import Quality, measure, warn_of_nothing_shared
 from stepcut.procedure.document import join
-from stepcut.procedure.learned import Config, Learned, digest_of, find_copies, rows_digest
-from stepcut.procedure.naming import Namer, carry_names, words_of_namer
+from stepcut.procedure.labels import nameless
+from stepcut.procedure.learned import Config, Digest, Learned, digest_of, find_copies, rows_digest
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import BACKGROUND, Segment, Timeline, runs, unnamed
 from stepcut.version import __version__
+
+Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
+"""Function from pictures (H, W, 3) of one step to names, best first; a custom image-text model."""
+WORDS, PICTURES = 2, 3
+"""The number of suggestions per step, and of pictures that a namer gets."""
 
 
 def fit(
@@ -43,77 +53,49 @@ def fit(
 ) -> Learned:
     """Fit a `method`, name the steps, segment the videos and learn the reference statistics.
 
-    config      settings, seed and versions; `fit` adds the settings of the fitted method
     names       step names; with annotations those of all steps, "" for an unnamed one
-    annotations the annotations to learn from
     before      the earlier step numbers of every row, in the order of `names`
     checkpoint  a file for the state of long training
     """
     rows = [one.rows for one in features]
-    digests = {one.name: digest_of(one) for one in features}
-    constraints: list[Constraint | None] | None = None
+    said: list[Constraint | None] = []
     if annotations is not None:  # seconds become rows
         samples = {one.name: len(one.rows) for one in features}
         said = annotations.constraints(samples, features[0].rate, names or [])
-        constraints = _accepted(method, said, [*samples.values()])
+    constraints = None if annotations is None else _accepted(method, said, features)
     method = method.fit(rows, constraints, progress=progress, checkpoint=checkpoint)
     readings = [method.read(one) for one in rows]
-    embedded = [one.embedding for one in readings]
     quality = Quality(warning=warn_of_nothing_shared(method.agreement_, method.steps_))
     if annotations is not None and method.left_out_ is not None:
-        given = [None if one is None else one.labels for one in said]
-        quality = measure(given, method.left_out_.labels, method.steps_)
+        known = [None if one is None else one.labels for one in said]
+        quality = measure(known, method.left_out_.labels, method.steps_)
     numbered = [str(number) for number in range(method.steps_)]
-    tree = build_hierarchy(embedded, method.labels_, numbered)
+    tree = build_hierarchy([one.embedding for one in readings], method.labels_, numbered)
     labels = {one.name: numbers for one, numbers in zip(features, method.labels_, strict=True)}
+    digests = {one.name: digest_of(one) for one in features}
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
-        probabilities = [one.probabilities for one in readings]
-        per_second = features[0].rate
-        # A video without any step is not a normal one, and a copy counts once.
-        copies = find_copies(digests)
-        normal = [
-            place
-            for place, one in enumerate(method.labels_)
-            if (one >= 0).any() and features[place].name not in copies
-        ]
-        normal = normal or list(range(len(rows)))
-        left_out = method.left_out_ or LeftOut(
-            method.labels_, probabilities, [one.novelty for one in readings]
-        )
-        left_out = left_out.of(normal)
-        expectations = learn_expectations(
-            # Without annotations, use held-out labels: they are as noisy as those of new videos.
-            left_out.labels if annotations is None else [method.labels_[place] for place in normal],
-            float(per_second),
-            probabilities=[probabilities[place] for place in normal],
-            left_out=left_out,
-            false_alarms=config.false_alarms,
-            embeddings=[embedded[place] for place in normal],
-            videos=[features[place].name for place in normal],
-        )
-        inputs = learn_inputs([features[place] for place in normal])
-        expectations = replace(expectations, inputs=inputs)
+        expectations = _expect(features, method, readings, digests, config, annotations is None)
         stage.advance(len(features))
+    annotated = annotations or Annotations()
+    steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
     if annotations is not None:
-        steps = carry_names(names or [], annotations.steps, before or {}, labels)
-    else:
-        steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
-    hints: dict[int, list[str]] = {}
+        steps = carry_names(names or [], annotated.steps, before or {}, labels)
     videos = {one.name: None if one.path is None else whole_path(one.path) for one in features}
+    hints: dict[int, list[str]] = {}
     if namer is not None:
-        hints = words_of_namer(namer, videos, labels, method.steps_, float(per_second))
-    annotations = annotations or Annotations()
+        rate = float(features[0].rate)
+        hints = words_of_namer(namer, videos, labels, method.steps_, rate)
     return Learned(
         steps=steps,
         timelines={
             one.name: timeline_of(
-                one, numbers, share, steps, annotation=annotations.videos.get(one.name)
+                one, labels[one.name], read.probabilities, steps, annotated.videos.get(one.name)
             )
-            for one, numbers, share in zip(features, method.labels_, probabilities, strict=True)
+            for one, read in zip(features, readings, strict=True)
         },
         samples={one.name: len(one.rows) for one in features},
         videos=videos,
-        rate=per_second,
+        rate=features[0].rate,
         config=msgspec.structs.replace(
             config,
             settings=plain_numbers(method.settings()),
@@ -121,11 +103,43 @@ def fit(
             hierarchy=tree.to_json(),
             suggestions={str(number): words for number, words in sorted(hints.items())},
         ),
-        annotations=annotations,
+        annotations=annotated,
         digests=digests,
         method=method,
         expectations=expectations,
     )
+
+
+def _expect(
+    features: Sequence[Features],
+    method: Method,
+    readings: Sequence[Reading],
+    digests: Mapping[str, Digest],
+    config: Config,
+    unlabelled: bool,
+) -> Expectations:
+    """Learn the reference statistics from the normal videos."""
+    # A video without any step is not a normal one, and a copy counts once.
+    copies = find_copies(digests)
+    pairs = enumerate(zip(features, method.labels_, strict=True))
+    normal = [k for k, (one, labels) in pairs if (labels >= 0).any() and one.name not in copies]
+    normal = normal or list(range(len(features)))
+    probabilities = [one.probabilities for one in readings]
+    left_out = method.left_out_ or LeftOut(
+        method.labels_, probabilities, [one.novelty for one in readings]
+    )
+    left_out = left_out.of(normal)
+    expectations = learn_expectations(
+        # Without annotations, use held-out labels: they are as noisy as those of new videos.
+        left_out.labels if unlabelled else [method.labels_[k] for k in normal],
+        float(features[0].rate),
+        probabilities=[probabilities[k] for k in normal],
+        left_out=left_out,
+        false_alarms=config.false_alarms,
+        embeddings=[readings[k].embedding for k in normal],
+        videos=[features[k].name for k in normal],
+    )
+    return replace(expectations, inputs=learn_inputs([features[k] for k in normal]))
 
 
 def refuse_transcripts(method: str) -> NoReturn:
@@ -138,7 +152,7 @@ def refuse_transcripts(method: str) -> NoReturn:
 
 
 def _accepted(
-    method: Method, constraints: list[Constraint | None], lengths: Sequence[int]
+    method: Method, constraints: list[Constraint | None], features: Sequence[Features]
 ) -> list[Constraint | None]:
     """The constraints for a `method`; clicks become one-row labels if it takes only labels."""
     takes = method.learns_from
@@ -146,8 +160,8 @@ def _accepted(
         refuse_transcripts(type(method).__name__)
     if "clicks" in takes:
         return constraints
-    pairs = zip(constraints, lengths, strict=True)
-    return as_constraints([None if one is None else one.as_labels(rows) for one, rows in pairs])
+    pairs = zip(constraints, features, strict=True)
+    return as_constraints([one and one.as_labels(len(video.rows)) for one, video in pairs])
 
 
 def timeline_of(
@@ -155,14 +169,14 @@ def timeline_of(
     labels: Labels,
     probabilities: Array,
     steps: Sequence[str],
-    names: Sequence[str | None] | None = None,
     annotation: Annotation | None = None,
+    names: Sequence[str | None] | None = None,
 ) -> Timeline:
     """Return the timeline of a video from its `labels` (T,), -1 for background.
 
-    `probabilities` are (T, K); the confidence of a segment is the mean over its rows. `names` are
-    those of the labels, by default `steps`. Labels in the `annotation` are kept; predicted segments
-    fill the rest.
+    `probabilities` are (T, K); the confidence of a segment is the mean over its rows. Labels in the
+    `annotation` are kept; predicted segments fill the rest. `names` are those of the labels, by
+    default `steps`.
     """
     place: dict[str | None, int] = {name: number for number, name in enumerate(steps)}
     shown = [place.get(name, BACKGROUND) for name in names or steps]
@@ -192,13 +206,13 @@ def timeline_of(
     return Timeline(join(sorted(segments), edges), features.end, steps, features.name)
 
 
-def fingerprint(
-    features: Sequence[Features],
+def with_fingerprint(
     config: Config,
+    features: Sequence[Features],
     names: Sequence[str] | None,
-    annotations: Annotations | None = None,
-) -> str:
-    """Return a hash of the features, settings, names, annotations and version."""
+    annotations: Annotations | None,
+) -> Config:
+    """Return the settings with a hash of them, the features, names, annotations and version."""
     digest = hashlib.blake2b(digest_size=16)
     relevant = {
         key: getattr(config, key)
@@ -214,4 +228,66 @@ def fingerprint(
         }
         said = Annotations(videos=videos, recipe=annotations.recipe)
         digest.update(json.dumps(said.to_json()).encode())
-    return digest.hexdigest()
+    return msgspec.structs.replace(config, fingerprint=digest.hexdigest())
+
+
+# ---------------------------------------------------------------------- names
+
+
+def words_of_namer(
+    namer: Namer,
+    videos: Mapping[str, str | None],
+    labels: Mapping[str, Labels],
+    count: int,
+    rate: float,
+) -> dict[int, list[str]]:
+    """Suggest names with a `namer`; names that it gives to most steps are dropped."""
+    found: dict[int, list[str]] = {}
+    for step in range(count):
+        rows = {name: np.flatnonzero(numbers == step) for name, numbers in labels.items()}
+        frames = (
+            frame_at(path, (float(rows[name][len(rows[name]) // 2]) + 0.5) / rate)
+            for name, path in videos.items()
+            if path and len(rows[name]) and Path(path).is_file()
+        )
+        pictures = list(islice((frame for frame in frames if frame is not None), PICTURES))
+        if pictures:
+            names = namer(pictures)
+            found[step] = [names] if isinstance(names, str) else [str(name) for name in names]
+    words = [word for mine in found.values() for word in set(mine)]
+    common = {word for word in words if words.count(word) > max(1, len(found) / 2)}
+    return {
+        step: [word for word in mine if word not in common][:WORDS] for step, mine in found.items()
+    }
+
+
+def carry_names(
+    names: Sequence[str],
+    annotated: Collection[str],
+    before: Mapping[str, Labels],
+    after: Mapping[str, Labels],
+) -> list[str]:
+    """Name the steps after teaching.
+
+    The `annotated` ones of `names` stay. The others go to the steps that share most rows with the
+    steps of that name `before`; the rest get placeholders.
+    """
+    count = len(names)
+    free = [number for number, name in enumerate(names) if name not in annotated]
+    old = [number for number in free if names[number]]
+    kept = [name if name in annotated else "" for name in names]
+    alike = shared_rows(before, after, count, count) + 0.5 * np.eye(count)
+    if before:
+        for i, j in best_pairs(alike[np.ix_(old, free)], least=-1):
+            kept[free[j]] = names[old[i]]
+    return [name or nameless(number) for number, name in enumerate(kept)]
+
+
+def shared_rows(
+    before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int
+) -> Labels:
+    """Count the rows of each step `before` and `after`, (rows, columns)."""
+    shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
+    for name in before.keys() & after.keys():
+        np.add.at(shared, (before[name], after[name]), 1)  # -1 is the last
+    return shared[:-1, :-1]

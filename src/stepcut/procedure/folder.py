@@ -1,4 +1,20 @@
-"""The folder of a procedure: what it is, what damage means, and its revisions and pointer."""
+"""The folder of a procedure: immutable revisions, a pointer to one of them, and a list of events.
+
+CURRENT                 the name of the current revision
+revisions/NAME/         one learned state, which never changes:
+  config.json           every setting, seed and version, and digests of the other files
+  procedure.json        the steps, and of each video the segments in seconds and the annotations
+  model.safetensors     the fitted method
+  check.json            the reference statistics of `check`
+  loss.csv              the loss after every training iteration, if the method trains
+  README.md             a model card
+events.jsonl            everything that people did, one event a line; see `corrections.py`
+severity.json           which steps are critical, optional or free in order; users may edit it
+rules.toml              what every video must do, written by users or the page
+
+All other files belong to the user, and stepcut neither reads nor changes them. Saving writes a
+revision, then the events, then the pointer, each whole or not at all.
+"""
 
 import contextlib
 import hashlib
@@ -27,46 +43,38 @@ from stepcut.files.atomic import (
     write_bytes,
     write_json,
 )
-from stepcut.procedure.corrections import EVENTS, Log
-from stepcut.procedure.learned import Config, Learned
+from stepcut.procedure.corrections import EVENTS, MISFITS, Log
+from stepcut.procedure.learned import Config, Learned, Saved, read_learned
 from stepcut.version import __version__
 
 FORMAT = 3
 """The format version; versions of stepcut refuse a higher one."""
 NAME = re.compile(r"[0-9a-f]{8,64}")
 CURRENT, REVISIONS = "CURRENT", "revisions"
-OURS = frozenset(
-    (
-        CURRENT, EVENTS, "config.json", "procedure.json", "model.safetensors", "check.json",
-        "loss.csv", "README.md", "severity.json",
-        # of versions before 0.4
-        "steps.json", "timelines.json", "annotations.json", "orders.json", "graph.json",
-        "edits.json",
-    )
+OLD_FILES = (
+    "steps.json", "timelines.json", "annotations.json", "orders.json", "graph.json", "check.json",
+    "model.safetensors", "loss.csv", "README.md", "edits.json", "config.json",
 )  # fmt: skip
+"""The files that versions before 0.4 wrote, in the order in which they are removed."""
+OURS = frozenset((*OLD_FILES, CURRENT, EVENTS, "procedure.json", "severity.json"))
 """The names of all files that stepcut writes into the folder of a procedure."""
 CONVERTED = ".0.3"
 """The suffix of the folder that keeps the original of a converted procedure."""
 ROOM = 1 << 20
 """Free bytes required before learning: the size of a small procedure."""
 
+Place = Path | Address
 
-def is_procedure(folder: Path | Address) -> bool:
+
+def is_procedure(folder: Place) -> bool:
     """Whether any version of stepcut wrote the folder."""
-    return is_store(folder) or is_old(folder)
+    with contextlib.suppress(OSError):
+        if (folder / REVISIONS).is_dir() and any((folder / f).exists() for f in (CURRENT, EVENTS)):
+            return True
+    return is_old(folder)
 
 
-def is_store(folder: Path | Address) -> bool:
-    """Whether the folder has the format of version 0.4 or later."""
-    try:
-        return (folder / REVISIONS).is_dir() and any(
-            (folder / name).exists() for name in (CURRENT, EVENTS)
-        )
-    except OSError:
-        return False
-
-
-def is_old(folder: Path | Address) -> bool:
+def is_old(folder: Place) -> bool:
     """Whether a version before 0.4 wrote the folder, and no later one has changed it."""
     if (folder / CURRENT).exists():
         return False
@@ -77,7 +85,7 @@ def is_old(folder: Path | Address) -> bool:
     return isinstance(config, dict) and {"format", "stepcut", "method"} <= config.keys()
 
 
-def check_procedure(folder: Path | Address) -> None:
+def check_procedure(folder: Place) -> None:
     """Refuse a folder that is not a procedure."""
     if not folder.exists():
         raise ProcedureError(
@@ -125,7 +133,7 @@ def check_output(output: AnyPath) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(target: Path | Address) -> Iterator[Path]:
+def new_folder(target: Place) -> Iterator[Path]:
     """Yield an empty folder to rename or upload to `target`; it is deleted on exit."""
     if isinstance(target, Address):
         with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
@@ -141,14 +149,10 @@ def new_folder(target: Path | Address) -> Iterator[Path]:
             shutil.rmtree(fresh, ignore_errors=True)
 
 
-def digest(data: bytes) -> str:
-    """Return a short hash of the content of a file."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
 @contextlib.contextmanager
 def damaged(folder: AnyPath) -> Iterator[None]:
     """Turn any error inside into a `ProcedureError` that names the `folder` and the way out."""
+    way_out = f" Show what can be restored: stepcut history {shlex.quote(str(folder))}"
     try:
         yield
     except ExtraNeeded:
@@ -156,18 +160,13 @@ def damaged(folder: AnyPath) -> Iterator[None]:
     except ProcedureError as error:
         if error.path:
             raise
-        hint = "" if "trust" in str(error) else way_out(folder)
+        hint = "" if "trust" in str(error) else way_out
         raise ProcedureError(f"{folder}: {error}{hint}", path=folder) from error
     except Exception as error:
         raise ProcedureError(
-            f"{folder}: the procedure is damaged ({type(error).__name__}: {error}).{way_out(folder)}",
+            f"{folder}: the procedure is damaged ({type(error).__name__}: {error}).{way_out}",
             path=folder,
         ) from error
-
-
-def way_out(folder: AnyPath) -> str:
-    """Return the sentence that names the command for a damaged procedure."""
-    return f" Show what can be restored: stepcut history {shlex.quote(str(folder))}"
 
 
 # ------------------------------------------------------------------ revisions
@@ -177,14 +176,25 @@ class Opened(NamedTuple):
     """A learned state on disk, and the events in its folder."""
 
     name: str
-    place: Path | Address
+    place: Place
     record: dict[str, Any]
     """config.json, which also has digests of the other files."""
     learned: Learned
     log: Log
 
 
-def current(folder: Path | Address) -> str:
+def digest(data: bytes) -> str:
+    """Return a short hash of the content of a file."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def seal(config: Mapping[str, Any]) -> str:
+    """Return the digest of the settings in config.json."""
+    rest = {key: value for key, value in config.items() if key != "digest"}
+    return digest(json.dumps(rest, sort_keys=True).encode())
+
+
+def current(folder: Place) -> str:
     """Return the name of the current revision."""
     text = read_bytes(folder / CURRENT).decode().strip()
     if not NAME.fullmatch(text):
@@ -192,7 +202,20 @@ def current(folder: Path | Address) -> str:
     return text
 
 
-def read_sealed(place: Path | Address) -> dict[str, Any]:
+def point(folder: Place, name: str) -> None:
+    """Make `name` the current revision."""
+    write_bytes(folder / CURRENT, f"{name}\n".encode(), follow=False)
+
+
+def open_at(place: Place, log: Log) -> Opened:
+    """Read the revision at `place`, with the events `log` of its folder."""
+    record = read_sealed(place)
+    saved = msgspec.convert(json.loads(read_checked(place, record, "procedure.json")), Saved)
+    learned = read_learned(msgspec.convert(record, Config), saved)
+    return Opened(place.name, place, record, learned, log)
+
+
+def read_sealed(place: Place) -> dict[str, Any]:
     """Read the config.json of the revision at `place`, and refuse a changed or a newer one."""
     config: dict[str, Any] = read_json(place / "config.json")
     check_version(place, config)
@@ -202,30 +225,24 @@ def read_sealed(place: Path | Address) -> dict[str, Any]:
     return config
 
 
-def check_version(place: Path | Address, config: Mapping[str, Any]) -> None:
+def check_version(place: Place, config: Mapping[str, Any]) -> None:
     """Refuse settings that another version of stepcut wrote and this one cannot read."""
+    wrote = f"{place}: stepcut {config['stepcut']} wrote this procedure"
     if not isinstance(config["format"], int) or config["format"] > FORMAT:
         raise ProcedureError(
-            f"{place}: stepcut {config['stepcut']} wrote this procedure (format "
-            f"{config['format']}); stepcut {__version__} reads formats up to {FORMAT}. "
-            "Update with: pip install --upgrade stepcut",
+            f"{wrote} (format {config['format']}); stepcut {__version__} reads formats up to "
+            f"{FORMAT}. Update with: pip install --upgrade stepcut",
             path=place,
         )
     if str(config["stepcut"]).startswith(("0.1.", "0.2.")):
         raise ProcedureError(
-            f"{place}: stepcut {config['stepcut']} wrote this procedure, and this version cannot "
-            "read it. Save it with stepcut 0.3, or learn it again with: stepcut learn",
+            f"{wrote}, and this version cannot read it. Save it with stepcut 0.3, or learn it "
+            "again with: stepcut learn",
             path=place,
         )
 
 
-def seal(config: Mapping[str, Any]) -> str:
-    """Return the digest of the settings in config.json."""
-    rest = {key: value for key, value in config.items() if key != "digest"}
-    return digest(json.dumps(rest, sort_keys=True).encode())
-
-
-def read_checked(place: Path | Address, config: Mapping[str, Any], name: str) -> bytes:
+def read_checked(place: Place, config: Mapping[str, Any], name: str) -> bytes:
     """Read a file of the revision at `place`, and refuse a changed one."""
     data = read_bytes(place / name)
     if config["files"].get(name) not in (None, digest(data)):
@@ -233,7 +250,18 @@ def read_checked(place: Path | Address, config: Mapping[str, Any], name: str) ->
     return data
 
 
-def put_revision(fresh: Path, place: Path | Address, settings: Config) -> None:
+def is_whole(place: Place) -> bool:
+    """Whether all files of the revision at `place` are as they were written."""
+    try:
+        config = read_sealed(place)
+        for name in config["files"]:
+            read_checked(place, config, name)
+    except MISFITS:
+        return False
+    return True
+
+
+def put_revision(fresh: Path, place: Place, settings: Config) -> None:
     """Add the settings and digests to the revision in `fresh`, and rename or upload it to `place`.
 
     An equal revision stays, and a damaged one is moved aside.
@@ -254,26 +282,13 @@ def put_revision(fresh: Path, place: Path | Address, settings: Config) -> None:
     sync_folder(place.parent)
 
 
-def is_whole(place: Path | Address) -> bool:
-    """Whether all files of the revision at `place` are as they were written."""
-    try:
-        config = read_sealed(place)
-        for name in config["files"]:
-            read_checked(place, config, name)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ProcedureError):
-        return False
-    return True
+def set_aside(path: Path) -> None:
+    """Rename a damaged file or folder to NAME.damaged-1, -2, ..."""
+    os.rename(path, place_aside(path))
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a damaged file or folder to NAME.damaged-1, -2, ...; return its new place."""
+def place_aside(path: Path) -> Path:
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
-    os.rename(path, aside)
     return aside
-
-
-def point(folder: Path | Address, name: str) -> None:
-    """Make `name` the current revision."""
-    write_bytes(folder / CURRENT, f"{name}\n".encode(), follow=False)

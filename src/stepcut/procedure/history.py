@@ -4,24 +4,24 @@ import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from stepcut.errors import OptionError, ProcedureError, StepcutError
+from stepcut.errors import OptionError, ProcedureError
 from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import hold, output_errors, read_bytes, write_bytes
 from stepcut.procedure.corrections import (
     BASES,
     EVENTS,
+    MISFITS,
     STARTS,
     Corrections,
     Event,
     Log,
     append,
-    line_of,
-    new_event,
+    lines_of,
     read_log,
     replay,
 )
+from stepcut.procedure.document import VERBS, describe
 from stepcut.procedure.folder import (
     CURRENT,
     NAME,
@@ -32,15 +32,20 @@ from stepcut.procedure.folder import (
     folder_here,
     is_old,
     is_whole,
+    open_at,
+    place_aside,
     point,
     read_checked,
-    read_sealed,
     set_aside,
 )
-from stepcut.procedure.learned import document_of
-from stepcut.procedure.old import EDITS, convert, copy_before_teaching, open_old
-from stepcut.procedure.store import corrections_in, open_at, open_revision, writing
-from stepcut.procedure.verbs import VERBS, describe
+from stepcut.procedure.old import (
+    EDITS,
+    convert,
+    copy_before_teaching,
+    first_corrections,
+    open_old,
+)
+from stepcut.procedure.store import corrections_in, open_revision, writing
 from stepcut.tables import Table
 
 
@@ -53,7 +58,7 @@ class Entry:
     author: str
     what: str
     revision: str
-    now: bool = False
+    now: bool
     """Whether the procedure is at this point now."""
 
 
@@ -62,18 +67,14 @@ def history(path: AnyPath) -> list[Entry]:
     folder = folder_here(path)
     here = open_revision(folder)
     log = here.log
-    words: dict[int, str] = {}
+    words = {event.id: event.verb for event in log.events}  # of a damaged revision
     for name in dict.fromkeys(event.revision for event in log.events):
-        before: Corrections | None = None
         with suppress(ProcedureError, OSError, ValueError):
             opened = here if name == here.name else open_revision(folder, name)
-            before = Corrections(document_of(opened.learned))
-        if before is None:  # the revision is damaged
-            words |= {event.id: event.verb for event in log.of(name)}
-            continue
-        for event, after in replay(log.of(name), before, EVENTS):
-            words[event.id] = _words(event, before)
-            before = after
+            before = first_corrections(opened.learned)
+            for event, after in replay(log.of(name), before):
+                words[event.id] = _words(event, before)
+                before = after
     last = log.of(here.name)[-1].id
     return [
         Entry(one.id, one.time, one.author, words[one.id], one.revision, one.id == last)
@@ -90,27 +91,19 @@ def _words(event: Event, before: Corrections) -> str:
         return f"redo: {describe(before.document, before.undone[-1])}"
     if event.verb == "back":
         return f"go back to {event.values.get('to')}"
-    return {"learn": "learn the steps", "teach": "teach"}.get(event.verb, event.verb)
+    return "learn the steps" if event.verb == "learn" else event.verb
 
 
 def history_table(path: AnyPath) -> Table:
     """Return the history of the procedure at `path` as a table."""
-    rows: list[Any] = [
-        [one.id, one.time, one.author, one.what, "now" if one.now else ""] for one in history(path)
-    ]
-    return Table(["id", "time (UTC)", "author", "change", "state"], rows)
+    return Table(
+        ["id", "time (UTC)", "author", "change", "state"],
+        [[e.id, e.time, e.author, e.what, "now" if e.now else ""] for e in history(path)],
+    )
 
 
 def go_back(path: AnyPath, to: int) -> None:
-    """Restore the state of the procedure at `path` after the event `to`; nothing is deleted.
-
-    Raises
-    ------
-    OptionError
-        There is no such event.
-    ProcedureError
-        The learned state of this event is damaged.
-    """
+    """Restore the state of the procedure at `path` after the event `to`; nothing is deleted."""
     folder = folder_here(path)
     check_procedure(folder)
     with writing(folder) as log:
@@ -128,7 +121,7 @@ def go_back(path: AnyPath, to: int) -> None:
             raise ProcedureError(
                 f"{folder}: the learned state of event {to} is damaged.", path=folder
             )
-        append(folder, log, [new_event(log, event.revision, "back", {"to": to})])
+        append(folder, log, [log.next(event.revision, ("back", {"to": to}))])
         point(folder, event.revision)
 
 
@@ -136,11 +129,6 @@ def take_back(path: AnyPath) -> None:
     """Restore the procedure at `path`, with its corrections, from before the last teaching.
 
     Corrections made after teaching stay in the history.
-
-    Raises
-    ------
-    OptionError
-        The procedure was not taught in this folder.
     """
     folder = folder_here(path)
     check_procedure(folder)
@@ -158,9 +146,8 @@ def take_back(path: AnyPath) -> None:
 def can_take_back(path: AnyPath) -> bool:
     """Whether the state before the last teaching exists."""
     folder = folder_here(path)
-    if is_old(folder):
-        return copy_before_teaching(folder) is not None
-    return _before_teaching(folder) is not None
+    before = copy_before_teaching(folder) if is_old(folder) else _before_teaching(folder)
+    return before is not None
 
 
 def _before_teaching(folder: Path) -> int | None:
@@ -170,8 +157,7 @@ def _before_teaching(folder: Path) -> int | None:
     before = str(bases[-1].values.get("from", "")) if bases else ""
     if not bases or bases[-1].verb != "teach" or not (folder / REVISIONS / before).is_dir():
         return None
-    events = opened.log.of(before)
-    return events[-1].id if events else None
+    return max((event.id for event in opened.log.of(before)), default=None)
 
 
 # ------------------------------------------------------------------ damage
@@ -196,109 +182,87 @@ def diagnose(path: AnyPath) -> Damage | None:
     """Return what is damaged in the procedure at `path`, or None."""
     folder = folder_here(path)
     check_procedure(folder)
-    if is_old(folder):
-        return _diagnose_old(folder)
     return _survey(folder)[0]
 
 
-def _diagnose_old(folder: Path) -> Damage | None:
+def _survey(folder: Path) -> tuple[Damage | None, Log]:
+    """Return the damage, and the events to keep."""
+    if is_old(folder):
+        return _survey_old(folder), Log()
+    what, lost = [], []
+    try:
+        log = read_log(folder)
+    except OSError:
+        log = Log(damaged=(1,))
+    if log.damaged:
+        what.append(f"{EVENTS}, line {', '.join(map(str, log.damaged[:5]))}")
+        lost.append(f"{len(log.damaged)} changes")
+    name = ""
+    with suppress(OSError, ValueError):
+        name = current(folder)
+    if not name or not (log.of(name) or (folder / REVISIONS / name).is_dir()):
+        what.append(CURRENT)
+        name = ""
+    for candidate in _candidates(folder, name, log):
+        unfit: list[Event] = []
+        if (problem := _problem(folder / REVISIONS / candidate, log, unfit)) is None:
+            break
+        what.append(f"{REVISIONS}/{candidate[:8]} ({problem})")
+        if made := [event for event in log.of(candidate) if event.verb not in BASES]:
+            lost.append(f"{len(made)} changes made after learning")
+    else:
+        return Damage(tuple(what), tuple(lost), None), log
+    if not log.of(candidate) and not log.damaged:
+        what.append(f"{EVENTS} (it lacks the events of this procedure)")
+        lost.append("the changes made since learning")
+    if unfit:
+        what.append(f"{EVENTS}, event {', '.join(str(event.id) for event in unfit[:5])}")
+        lost.append(f"{len(unfit)} changes that do not fit")
+        kept = tuple(event for event in log.events if event not in unfit)
+        log = log._replace(events=kept, damaged=log.damaged or (0,))
+    return (Damage(tuple(what), tuple(lost), candidate) if what else None), log
+
+
+def _survey_old(folder: Path) -> Damage | None:
     try:
         corrections_in(open_old(folder))
-    except (StepcutError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except MISFITS as error:
         what = (" ".join(str(error).split()),)
-        with suppress(StepcutError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        with suppress(*MISFITS):
             corrections_in(open_old(folder, edits=False))
             return Damage(what, (f"the corrections in {EDITS}",), "")
         return Damage(what, (), None)
     return None
 
 
-def _survey(folder: Path) -> tuple[Damage | None, Log, list[Event]]:
-    """Return the damage, the readable events, and those of them that do not fit."""
-    what, lost = [], []
-    log = _readable_events(folder)
-    if log.damaged:
-        lines = ", ".join(map(str, log.damaged[:5]))
-        what.append(f"{EVENTS}, line {lines}")
-        lost.append(f"{len(log.damaged)} changes")
-    name = ""
-    try:
-        name = current(folder)
-    except (OSError, ValueError):
-        what.append(CURRENT)
-    if name and not log.of(name) and not (folder / REVISIONS / name).is_dir():
-        what.append(CURRENT)
-        name = ""
-    dropped: list[Event] = []
-    for candidate in _candidates(folder, name, log):
-        unfit: list[Event] = []
-        if (problem := _problem(folder, candidate, log, unfit)) is None:
-            break
-        what.append(f"{REVISIONS}/{candidate[:8]} ({problem})")
-        if made := [event for event in log.of(candidate) if event.verb not in BASES]:
-            lost.append(f"{len(made)} changes made after learning")
-    else:
-        return Damage(tuple(what), tuple(lost), None), log, dropped
-    dropped = unfit
-    if not log.of(candidate) and not log.damaged:
-        what.append(f"{EVENTS} (it lacks the events of this procedure)")
-        lost.append("the changes made since learning")
-    if dropped:
-        what.append(f"{EVENTS}, event {', '.join(str(event.id) for event in dropped[:5])}")
-        lost.append(f"{len(dropped)} changes that do not fit")
-    return (Damage(tuple(what), tuple(lost), candidate) if what else None), log, dropped
-
-
-def _readable_events(folder: Path) -> Log:
-    try:
-        return read_log(folder)
-    except OSError:
-        return Log(damaged=(1,))
-
-
 def _candidates(folder: Path, name: str, log: Log) -> list[str]:
     """The names of the revisions, the likeliest first."""
-    there = [path for path in (folder / REVISIONS).iterdir() if NAME.fullmatch(path.name)]
-    newest = sorted(there, key=lambda path: -path.stat().st_mtime)
+    newest = sorted((folder / REVISIONS).iterdir(), key=lambda path: -path.stat().st_mtime)
     moved = [event.revision for event in reversed(log.events) if event.verb in STARTS]
-    named = dict.fromkeys([*filter(None, [name]), *moved, *(path.name for path in newest)])
+    named = dict.fromkeys([name, *moved, *(path.name for path in newest)])
     return [one for one in named if NAME.fullmatch(one)]
 
 
-def _problem(folder: Path, name: str, log: Log, unfit: list[Event]) -> str | None:
+def _problem(place: Path, log: Log, unfit: list[Event]) -> str | None:
     """Return why a revision cannot be read, or None; collect the events that do not fit it."""
-    place = folder / REVISIONS / name
+    if not place.is_dir():
+        return "missing"
     try:
-        if not place.is_dir():
-            return "missing"
-        config = read_sealed(place)
-        for file in config["files"]:
-            read_checked(place, config, file)
         opened = open_at(place, log)
+        for file in opened.record["files"]:
+            read_checked(place, opened.record, file)
         corrections_in(opened, unfit)
-    except (StepcutError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except MISFITS as error:
         return " ".join(str(error).split())
     return None
 
 
 def restore(path: AnyPath) -> Damage:
-    """Show the last readable state of a damaged procedure; damaged files are kept under new names.
-
-    Raises
-    ------
-    OptionError
-        Nothing is damaged.
-    ProcedureError
-        No learned state can be read.
-    """
+    """Show the last readable state of a damaged procedure; damaged files are kept under new names."""
     folder = folder_here(path)
     check_procedure(folder)
     with output_errors(folder), hold(folder):
-        log, dropped = Log(), list[Event]()
-        if is_old(folder):
-            damage = _diagnose_old(folder)
-        else:
-            damage, log, dropped = _survey(folder)
+        damage, log = _survey(folder)
         if damage is None:
             raise OptionError(f"{folder}: nothing is damaged.", path=folder)
         if damage.to is None:
@@ -311,25 +275,17 @@ def restore(path: AnyPath) -> Damage:
         if is_old(folder):
             convert(folder, edits=False)
             return damage
-        _restore(folder, damage.to, log, dropped)
+        for place in (folder / REVISIONS).iterdir():
+            if NAME.fullmatch(place.name) and place.name != damage.to and not is_whole(place):
+                set_aside(place)
+        if log.damaged:
+            with suppress(OSError):
+                write_bytes(place_aside(folder / EVENTS), read_bytes(folder / EVENTS))
+            lines = lines_of(log.events)
+            write_bytes(folder / EVENTS, lines, follow=False)
+            log = Log(log.events, len(lines))
+        mine = log.of(damage.to)
+        made = ("back", {"to": mine[-1].id}) if mine else ("learn", {})
+        append(folder, log, [log.next(damage.to, made)])
+        point(folder, damage.to)
     return damage
-
-
-def _restore(folder: Path, name: str, log: Log, dropped: list[Event]) -> None:
-    for place in (folder / REVISIONS).iterdir():
-        if NAME.fullmatch(place.name) and place.name != name and not is_whole(place):
-            set_aside(place)
-    if log.damaged or dropped:
-        events = tuple(event for event in log.events if event not in dropped)
-        path, number = folder / EVENTS, 1
-        while (aside := folder / f"{EVENTS}.damaged-{number}").exists():
-            number += 1
-        with suppress(OSError):
-            write_bytes(aside, read_bytes(path))
-        lines = b"".join(map(line_of, events))
-        write_bytes(path, lines, follow=False)
-        log = Log(events, len(lines))
-    mine = log.of(name)
-    event = new_event(log, name, "back" if mine else "learn", {"to": mine[-1].id} if mine else {})
-    append(folder, log, [event])
-    point(folder, name)

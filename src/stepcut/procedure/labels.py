@@ -1,7 +1,7 @@
-"""Annotations as users pass them: read, matched to videos, checked, and merged with earlier ones.
+"""What users pass to `learn` and `teach`: labels, transcripts and a recipe.
 
-`learn` and `teach` read labels, transcripts and a recipe before any video. `first_annotations` and
-`next_annotations` turn them into the `Annotations` and the step names that a method learns from.
+`read_given` reads them before any video. `first_annotations` and `next_annotations` check them and
+merge them with earlier ones, to the `Annotations` and step names that a method learns from.
 """
 
 import os
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ from stepcut.errors import AnnotationError, OptionError, as_items, unknown
 from stepcut.features.features import Features
 from stepcut.files.names import match_videos, plain, spell
 from stepcut.formats import read_folder, read_transcripts
+from stepcut.formats.common import decode
 from stepcut.methods.constraints import OPEN
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import find_alike, grouped
@@ -39,7 +41,6 @@ from stepcut.procedure.lengths import (
     far_too_short,
     fitting_rate,
 )
-from stepcut.procedure.naming import nameless
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline, is_unnamed, runs, unnamed
 
@@ -49,6 +50,11 @@ LabelSource = str | os.PathLike[str] | Read
 """Labels as users pass them: the same, or label files."""
 Transcripts = Mapping[str, Sequence[str | int]]
 """The steps of some videos in order, by name or number."""
+TranscriptSource = Transcripts | str | os.PathLike[str]
+Recipe = str | os.PathLike[str] | Sequence[str]
+"""A text file, or its lines."""
+SHORTEST, LONGEST = 1e-9, 1e9
+"""Allowed seconds of a step in a recipe, apart from 0, which means unknown."""
 LITTLE = 1.0
 """A step with fewer seconds of labels in all videos is reported as weakly annotated."""
 
@@ -67,7 +73,34 @@ class Videos:
         return cls(samples, {one.name: one.end for one in features}, features[0].rate)
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a user passed, read and not yet compared with any video."""
+
+    labels: Read
+    transcripts: Transcripts
+    recipe: list[RecipeStep]
+    origin: Origin
+
+    def __bool__(self) -> bool:
+        return bool(self.labels or self.transcripts or self.recipe)
+
+
 # ---------------------------------------------------------------------- as users pass them
+
+
+def read_given(
+    labels: LabelSource | None,
+    transcripts: TranscriptSource | None,
+    recipe: Recipe | None,
+    origin: Origin | None = None,
+) -> Given:
+    """Read labels, transcripts and a recipe, each of them from files or as it is."""
+    orders = transcripts or {}
+    if isinstance(transcripts, str | os.PathLike):
+        orders = read_transcripts(transcripts)
+    origin = origin or origin_of(transcripts if labels is None else labels)
+    return Given(read_labels(labels), orders, read_recipe(recipe), origin)
 
 
 def read_labels(labels: LabelSource | None) -> Read:
@@ -90,11 +123,60 @@ def read_labels(labels: LabelSource | None) -> Read:
     return {str(name): one for name, one in labels.items()}
 
 
-def read_orders(transcripts: Transcripts | str | os.PathLike[str] | None) -> Transcripts:
-    """Return transcripts by video; read them from a file."""
-    if isinstance(transcripts, str | os.PathLike):
-        return read_transcripts(transcripts)
-    return transcripts or {}
+def read_recipe(recipe: Recipe | None) -> list[RecipeStep]:
+    """Read the steps of a task in order, from lines such as "toast it; 1:30; optional; any time"."""
+    if recipe is None:
+        return []
+    if isinstance(recipe, str | os.PathLike):
+        try:
+            lines = decode(Path(recipe).read_bytes()).splitlines()
+        except OSError as error:
+            raise OptionError(
+                f"recipe={str(recipe)!r} cannot be read ({error.strerror}). "
+                "Give a text file with one step per line.",
+                setting="recipe",
+                value=recipe,
+            ) from error
+    else:
+        lines = as_items(
+            "recipe", recipe, str, "a text file or a list of lines, each the name of a step"
+        )
+    steps = [_recipe_step(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not steps:
+        raise AnnotationError("the recipe is empty; write one step per line.", setting="recipe")
+    if alike := find_alike([step.name for step in steps]):
+        raise AnnotationError(
+            f"the recipe lists {alike[0]!r} twice; list each step once.",
+            setting="recipe",
+            value=alike[0],
+        )
+    return steps
+
+
+CLOCK = re.compile(r"(?:(\d+):)?(\d+(?:\.\d+)?)\s*(s|sec|seconds|m|min|minutes|h|hours)?")
+
+
+def _recipe_step(number: int, line: str) -> RecipeStep:
+    name, *marks = [part.strip() for part in line.split(";")]
+    seconds, flags, problem = None, {"any time": False, "optional": False}, ""
+    for mark in marks:
+        clock = CLOCK.fullmatch(mark)
+        if mark.casefold() in flags:
+            flags[mark.casefold()] = True
+        elif clock:
+            unit = {"m": 60.0, "h": 3600.0}.get((clock[3] or "s")[0], 1.0)
+            seconds = float(clock[2]) * unit
+            if clock[1]:  # 1:30 and 1:30 min are a minute and a half, 1:30 h are an hour and a half
+                seconds = (60 * float(clock[1]) + float(clock[2])) * max(unit / 60, 1.0)
+            if seconds and not SHORTEST <= seconds <= LONGEST:
+                problem = f"the duration {mark[:40]!r} is out of range; write 40 s, 1:30 or 2 min."
+        else:
+            problem = f"{mark!r} is not a duration (40 s, 1:30, 2 min), 'optional' or 'any time'."
+    if not name:
+        problem = "a step has no name; write it before the semicolon."
+    if problem:
+        raise AnnotationError(f"recipe, line {number}: {problem}", line=number)
+    return RecipeStep(name, seconds, flags["any time"], flags["optional"])
 
 
 def origin_of(source: object, annotator: str | None = None) -> Origin:
@@ -113,13 +195,13 @@ def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str,
     return found
 
 
-def _count_numbers(videos: Videos, labels: Read, transcripts: Transcripts) -> int | None:
+def _count_numbers(videos: Videos, given: Given) -> int | None:
     """Return the number of steps in numbered labels and transcripts; None if they use names."""
-    arrays = [np.asarray(one) for one in labels.values() if not isinstance(one, Timeline)]
-    listed = [step for one in transcripts.values() for step in one]
+    arrays = [np.asarray(one) for one in given.labels.values() if not isinstance(one, Timeline)]
+    listed = [step for one in given.transcripts.values() for step in one]
     numbers = [int(step) for step in listed if not isinstance(step, str)]
     numbers += [int(one.max(initial=-1)) for one in arrays if one.dtype.kind in "iu"]
-    if not arrays and (labels or len(numbers) < len(listed) or not listed):
+    if not arrays and (given.labels or len(numbers) < len(listed) or not listed):
         return None
     if (highest := max(numbers, default=-1)) >= (most := sum(videos.samples.values())):
         raise OptionError(
@@ -132,16 +214,11 @@ def _count_numbers(videos: Videos, labels: Read, transcripts: Transcripts) -> in
 
 
 def _collect(
-    videos: Videos,
-    labels: Read,
-    transcripts: Transcripts,
-    recipe: Sequence[RecipeStep],
-    origin: Origin,
-    steps: Sequence[str],
+    videos: Videos, given: Given, steps: Sequence[str], known: Sequence[str]
 ) -> Annotations:
-    """Return labels, transcripts and a recipe as the annotations of `videos`.
+    """Return what was given as the annotations of `videos`.
 
-    `steps` are the names for numbers in labels and transcripts.
+    `steps` are the names for numbers; names are spelled as in `known`.
     """
 
     def name_of(number: int) -> str:
@@ -149,39 +226,50 @@ def _collect(
 
     found: dict[str, Annotation] = {}
     ends: list[Mismatch] = []
-    for name, video in find_labelled(labels, videos.samples).items():
-        one, end = labels[name], videos.ends[video]
+    for name, video in find_labelled(given.labels, videos.samples).items():
+        one, end = given.labels[name], videos.ends[video]
         if isinstance(one, Timeline):
-            found[video] = annotate(one, video, end, float(videos.rate), origin)
+            found[video] = annotate(one, video, end, float(videos.rate), given.origin)
             if one.intervals and not one.duration:
                 ends.append(Mismatch(video, end, max(each.end for each in one)))
         else:
             rows = _numbers(video, one, videos.samples[video])
             names = [name_of(number) for number in range(1 + max(rows, default=-1))]
-            found[video] = annotate_rows(rows, videos.rate, names, end, origin)
+            found[video] = annotate_rows(rows, videos.rate, names, end, given.origin)
     if short := far_too_short(ends):
         warn_once(short)
-    overlaps = {name: pairs for name, one in labels.items() if (pairs := _overlapping(one))}
+    timelines = {name: one for name, one in given.labels.items() if isinstance(one, Timeline)}
+    overlaps = {name: pairs for name, one in timelines.items() if (pairs := one.overlapping())}
     for name, pairs in list(overlaps.items())[:1]:
         first, second = pairs[0]
         warn_once(
-            f"labels overlap in {len(overlaps)} of {len(labels)} videos, such as {first.step!r} and "
-            f"{second.step!r} at {second.start:g} s in {name}. Where labels overlap, the one that "
-            "starts later is used."
+            f"labels overlap in {len(overlaps)} of {len(timelines)} videos, such as "
+            f"{first.step!r} and {second.step!r} at {second.start:g} s in {name}. Where labels "
+            "overlap, the one that starts later is used."
         )
-    for name, video in find_labelled(transcripts, videos.samples).items():
-        listed = as_items(
-            "transcripts", transcripts[name], (str, int, np.integer), "steps by video"
-        )
+    kinds = (str, int, np.integer)
+    for name, video in find_labelled(given.transcripts, videos.samples).items():
+        listed = as_items("transcripts", given.transcripts[name], kinds, "steps by video")
+        if not listed:
+            raise AnnotationError(
+                f"{video}: the transcript is empty. Give the steps in order.", video=video
+            )
+        if len(listed) > (rows := videos.samples[video]):
+            raise AnnotationError(
+                f"{video}: the transcript has {len(listed)} steps, but the video only {rows} rows "
+                "of features. Shorten it, or use a higher --fps.",
+                video=video,
+            )
         named = tuple(one if isinstance(one, str) else name_of(int(one)) for one in listed)
-        _check_length(video, named, videos.samples[video])
-        before = found.get(video, Annotation(end=videos.ends[video], origins=(origin,)))
+        before = found.get(video, Annotation(end=videos.ends[video], origins=(given.origin,)))
         found[video] = msgspec.structs.replace(before, transcript=named)
-    return Annotations(videos=found, recipe=tuple(recipe))
-
-
-def _overlapping(labels: Timeline | NDArray[Any]) -> list[tuple[Segment, Segment]]:
-    return labels.overlapping() if isinstance(labels, Timeline) else []
+    new = Annotations(videos=found, recipe=tuple(given.recipe))
+    new = new.renamed(spell(new.steps, known))
+    labelled = [one.step for video in new.videos.values() for one in video.segments]
+    listed = [step for one in new.videos.values() for step in one.transcript]
+    new = new.renamed(spell(listed, list(dict.fromkeys((*known, *labelled)))))
+    _refuse_unknown(new, steps if known else [])
+    return new
 
 
 def _numbers(name: str, labels: Any, rows: int) -> Labels:
@@ -197,17 +285,25 @@ def _numbers(name: str, labels: Any, rows: int) -> Labels:
     return numbers.astype(np.int64)
 
 
-def _check_length(video: str, transcript: Sequence[str], rows: int) -> None:
-    if not transcript:
-        raise AnnotationError(
-            f"{video}: the transcript is empty. Give the steps in order.", video=video
-        )
-    if len(transcript) > rows:
-        raise AnnotationError(
-            f"{video}: the transcript has {len(transcript)} steps, but the video only {rows} rows "
-            "of features. Shorten it, or use a higher --fps.",
-            video=video,
-        )
+def _refuse_unknown(new: Annotations, known: Sequence[str]) -> None:
+    """Refuse a transcript step that is not `known`, or looks like a typo of a labelled one.
+
+    Refuse names that are not text, too: half a character of a broken file.
+    """
+    labelled = [one.step for video in new.videos.values() for one in video.segments]
+    choices = list(dict.fromkeys((*known, *labelled)))
+    for video, one in new.videos.items():
+        for step in one.steps:
+            if re.search("[\ud800-\udfff]", step):
+                raise AnnotationError(
+                    f"{video}: the step name {step!r} contains half a character. Rename the step.",
+                    video=video,
+                )
+        for step in one.transcript:
+            if step not in choices:
+                error = unknown("step", step, choices)
+                if known or "did you mean" in str(error):
+                    raise AnnotationError(f"{video}: the transcript: {error}", video=video)
 
 
 # ---------------------------------------------------------------------- labels of one video
@@ -291,35 +387,24 @@ def annotate_rows(
 
 
 def first_annotations(
-    videos: Videos,
-    labels: Read,
-    transcripts: Transcripts,
-    recipe: Sequence[RecipeStep],
-    origin: Origin,
-    count: int | None,
-    names: Sequence[str] | None,
+    videos: Videos, given: Given, count: int | None, names: Sequence[str] | None
 ) -> tuple[Annotations, list[str]]:
     """Return the annotations that `learn` was given, and the names of all steps.
 
     `names` applies to numbered labels. Steps beyond the annotated ones, up to `count`, are unnamed
     ("").
     """
-    numbers = _count_numbers(videos, labels, transcripts)
-    if labels and numbers is None and names is not None:
+    numbers = _count_numbers(videos, given)
+    if given.labels and numbers is None and names is not None:
         raise OptionError("the labels already name the steps; omit names.", setting="names")
-    steps = list(names or (unnamed(n) for n in range(max(numbers, count or 0) if numbers else 0)))
-    fixed = names is not None or bool(numbers)
-    new = _spelled(_collect(videos, labels, transcripts, recipe, origin, steps), steps)
-    _refuse_unknown(new, steps if fixed else [])
-    return _checked(new, steps if fixed else usual_order(new), videos, count)
+    steps = list(names or map(unnamed, range(max(numbers, count or 0) if numbers else 0)))
+    new = _collect(videos, given, steps, steps)
+    return _checked(new, steps or usual_order(new), videos, count)
 
 
 def next_annotations(
     videos: Videos,
-    labels: Read,
-    transcripts: Transcripts,
-    recipe: Sequence[RecipeStep],
-    origin: Origin,
+    given: Given,
     count: int | None,
     *,
     steps: Sequence[str],
@@ -329,20 +414,26 @@ def next_annotations(
 ) -> tuple[Annotations, list[str]]:
     """Return the annotations `before` with the new ones for `teach`, and the names of all steps.
 
-    shown   the current step numbers of every video, (T,)
-    steps   the names of these steps
+    steps   the names of the current steps
+    shown   their number in every row of every video, (T,)
     taught  whether the procedure was learned from annotations
     """
-    numbers = None if recipe else _count_numbers(videos, labels, transcripts)
+    numbers = None if given.recipe else _count_numbers(videos, given)
     names = [*steps, *map(nameless, range(len(steps), numbers or 0))]
     named = [name for name in names if numbers is not None or not is_unnamed(name)]
     old = [name for name in names if name in before.steps]
-    together, new = before, None
-    if labels or transcripts or recipe:
-        new = _spelled(_collect(videos, labels, transcripts, recipe, origin, names), named)
-        _refuse_unknown(new, names if named else [])
-        together = new.over(before.renamed(_placeholders(old, new.steps)))
-    if new is None or numbers is not None:
+    together, new = before, Annotations()
+    if given:
+        new = _collect(videos, given, names, named)
+        taken = {plain(name) for name in new.steps}
+        # Unnamed steps get new placeholders if theirs now mean another step.
+        placeholders = {
+            name: unnamed(number)
+            for number, name in enumerate(old)
+            if is_unnamed(name) and plain(name) in taken and name not in new.steps
+        }
+        together = new.over(before.renamed(placeholders))
+    if not given or numbers is not None:
         if not (together.annotated or together.recipe):
             raise OptionError(
                 "there is nothing to learn from: no part of a video is corrected, confirmed or "
@@ -350,7 +441,7 @@ def next_annotations(
                 "Correct some in stepcut view, or give labels.",
                 setting="labels",
             )
-        return _checked(together, names, videos, count, quiet=new is None)
+        return _checked(together, names, videos, count, quiet=not given)
     labelled = set(new.steps)
     known = list(dict.fromkeys((*old, *named)))
     if taught and labelled and len(named) == len(names) and not labelled & set(known):
@@ -363,50 +454,23 @@ def next_annotations(
         )
     ordered = usual_order(together)
     if labelled & set(names):  # named steps that the unlabelled part shows stay, up to `count`
-        shown_too = _shown_elsewhere(shown, names, together, videos)
-        stay = [name for name in shown_too if name in named and name not in ordered]
+        rows = np.zeros(len(names) + 1, dtype=np.int64)  # the last is background
+        for name, labels in shown.items():
+            annotation = together.videos.get(name, Annotation(end=0.0))
+            np.add.at(rows, labels[annotation.is_open(len(labels), videos.rate)], 1)
+        lasts = dict(zip(names, rows / float(videos.rate), strict=False))
+        stay = [name for name in named if lasts[name] > LITTLE and name not in ordered]
         ordered += stay[: None if count is None else max(count - len(ordered), 0)]
     return _checked(together, ordered, videos, count)
 
 
-def _spelled(new: Annotations, known: Sequence[str]) -> Annotations:
-    """Spell the steps of `new` as in `known`, and those of its transcripts as in its labels."""
-    new = new.renamed(spell(new.steps, known))
-    labelled = [one.step for video in new.videos.values() for one in video.segments]
-    vocabulary = list(dict.fromkeys((*known, *labelled)))
-    listed = [step for one in new.videos.values() for step in one.transcript]
-    return new.renamed(spell(listed, vocabulary))
+def nameless(number: int) -> str:
+    """Return the placeholder name of an unnamed step beside named ones.
 
-
-def _placeholders(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
-    """New placeholder names for unnamed steps, if `new` uses theirs for another step."""
-    taken = {plain(name) for name in new}
-    return {
-        name: unnamed(number)
-        for number, name in enumerate(old)
-        if is_unnamed(name) and plain(name) in taken and name not in new
-    }
-
-
-def _refuse_unknown(new: Annotations, known: Sequence[str]) -> None:
-    """Refuse a transcript step that is not `known`, or looks like a typo of a labelled one.
-
-    Refuse names that are not text, too: half a character of a broken file.
+    >>> nameless(4)
+    'step 5 (no name yet)'
     """
-    labelled = [one.step for video in new.videos.values() for one in video.segments]
-    choices = list(dict.fromkeys((*known, *labelled)))
-    for video, one in new.videos.items():
-        for step in one.steps:
-            if re.search("[\ud800-\udfff]", step):
-                raise AnnotationError(
-                    f"{video}: the step name {step!r} contains half a character. Rename the step.",
-                    video=video,
-                )
-        for step in one.transcript:
-            if step not in choices:
-                error = unknown("step", step, choices)
-                if known or "did you mean" in str(error):
-                    raise AnnotationError(f"{video}: the transcript: {error}", video=video)
+    return f"{unnamed(number)} (no name yet)"
 
 
 def usual_order(annotations: Annotations) -> list[str]:
@@ -416,30 +480,20 @@ def usual_order(annotations: Annotations) -> list[str]:
     >>> usual_order(Annotations(videos={"a": one}))
     ['pour', 'stir']
     """
+    videos = annotations.videos.values()
     middles = [
         (one.step, (one.start + one.end) / 2 / max(video.end, 1e-9))
-        for video in annotations.videos.values()
+        for video in videos
         for one in video.segments
     ]
     middles += [
         (step, (place + 0.5) / len(video.transcript))
-        for video in annotations.videos.values()
+        for video in videos
         for place, step in enumerate(video.transcript)
     ]
     places = grouped(middles)
     others = sorted(places, key=lambda name: float(np.median(places[name])))
     return list(dict.fromkeys((*(one.name for one in annotations.recipe), *others)))
-
-
-def _shown_elsewhere(
-    shown: Mapping[str, Labels], steps: Sequence[str], together: Annotations, videos: Videos
-) -> list[str]:
-    """The steps that last longer than `LITTLE` in the unlabelled part."""
-    count = np.zeros(len(steps) + 1, dtype=np.int64)  # the last is background
-    for name, labels in shown.items():
-        annotation = together.videos.get(name, Annotation(end=0.0))
-        np.add.at(count, labels[annotation.is_open(len(labels), videos.rate)], 1)
-    return [name for name, n in zip(steps, count, strict=False) if n / float(videos.rate) > LITTLE]
 
 
 def _checked(

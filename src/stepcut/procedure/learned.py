@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -23,7 +23,6 @@ from stepcut.files.cache import cache_dir
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.method import Method
 from stepcut.methods.quality import Quality
-from stepcut.procedure.document import Document
 from stepcut.progress import warn_once
 from stepcut.rate import as_rate
 from stepcut.timeline import Segment, Timeline, clip_segments
@@ -95,11 +94,6 @@ class Learned:
     """The reference statistics with every training video counted as normal."""
 
 
-def document_of(learned: Learned) -> Document:
-    """Return the document of a learned state, before corrections."""
-    return Document.of(learned.steps, learned.timelines, learned.annotations)
-
-
 # ------------------------------------------------------------------ procedure.json
 
 
@@ -131,7 +125,14 @@ def read_learned(config: Config, saved: Saved) -> Learned:
         Hierarchy.from_json(config.hierarchy, saved.steps)
     if not saved.steps or len(set(saved.steps)) != len(saved.steps) or not saved.videos:
         raise ValueError("procedure.json lacks steps or videos")
-    timelines = {name: _read_timeline(name, one, saved.steps) for name, one in saved.videos.items()}
+    timelines = {}
+    for name, one in saved.videos.items():
+        end = max((s.end for s in one.segments), default=0.0)
+        end = end if one.duration is None else one.duration
+        inside = clip_segments(one.segments, end, f"the timeline of {name}")
+        timelines[name] = Timeline(inside, duration=one.duration, steps=saved.steps, video=name)
+        if not math.isfinite(timelines[name].end) or timelines[name].overlapping():
+            raise ValueError(f"the timeline of {name}")
     annotations = Annotations.from_json(saved.annotations)
     steps = {step for timeline in timelines.values() for step in timeline.steps}
     if not annotations.videos.keys() <= timelines.keys() or not {*annotations.steps} <= steps:
@@ -148,40 +149,25 @@ def read_learned(config: Config, saved: Saved) -> Learned:
     )
 
 
-def _read_timeline(name: str, saved: SavedVideo, steps: list[str]) -> Timeline:
-    """Make a timeline of one video of procedure.json, and check it."""
-    end = max((s.end for s in saved.segments), default=0.0)
-    end = end if saved.duration is None else saved.duration
-    inside = clip_segments(saved.segments, end, f"the timeline of {name}")
-    timeline = Timeline(inside, duration=saved.duration, steps=steps, video=name)
-    if not math.isfinite(timeline.end) or timeline.overlapping():
-        raise ValueError(f"the timeline of {name}")
-    return timeline
-
-
-def saved_of(learned: Learned) -> Saved:
+def saved_of(learned: Learned) -> Any:
     """Return the content of procedure.json."""
-    return Saved(
-        learned.steps,
-        {
-            name: SavedVideo(
-                learned.videos[name],
-                timeline.duration,
-                learned.samples[name],
-                list(timeline),
-                learned.digests.get(name, Digest()),
-            )
-            for name, timeline in learned.timelines.items()
-        },
-        learned.annotations.to_json(),
-    )
+    videos = {
+        name: SavedVideo(
+            learned.videos[name],
+            timeline.duration,
+            learned.samples[name],
+            list(timeline),
+            learned.digests.get(name, Digest()),
+        )
+        for name, timeline in learned.timelines.items()
+    }
+    return msgspec.to_builtins(Saved(learned.steps, videos, learned.annotations.to_json()))
 
 
 # ------------------------------------------------------------------ the content of videos
 
 
 def rows_digest(rows: NDArray[Any]) -> str:
-    """Return a digest of feature `rows`."""
     digest = hashlib.blake2b(f"{rows.dtype} {rows.shape}".encode(), digest_size=16)
     for first in range(0, len(rows), 1024):  # rows may be memory-mapped
         digest.update(np.ascontiguousarray(rows[first : first + 1024]).data)
@@ -202,8 +188,8 @@ def digest_of(features: Features) -> Digest:
     return Digest(rows_digest(features.rows), video_digest(features.path))
 
 
-def find_copies(digests: Mapping[str, Digest]) -> dict[str, str]:
-    """Return the videos that are copies, each with the one it copies; warn about them."""
+def find_copies(digests: Mapping[str, Digest]) -> set[str]:
+    """Return the videos that are copies of others; warn about them."""
     first: dict[str, str] = {}
     copies = {
         name: first[one.rows]
@@ -216,7 +202,7 @@ def find_copies(digests: Mapping[str, Digest]) -> dict[str, str]:
             f"{len(copies)} of {len(digests)} videos are copies, such as {copy} of {original}. "
             "A check counts each recording once."
         )
-    return copies
+    return {*copies}
 
 
 def has_content(features: Features, learned: Digest) -> bool | None:
@@ -229,23 +215,15 @@ def has_content(features: Features, learned: Digest) -> bool | None:
     return None if learned.rows is None else False
 
 
-def changed_videos(digests: Mapping[str, Digest], videos: Mapping[str, str | None]) -> list[str]:
-    """Return the `videos` (name -> path) whose file differs from the learned one."""
-    learned = {name: digest.video for name, digest in digests.items() if digest.video}
-    now = {name: video_digest(videos.get(name)) for name in learned}
-    return [name for name in learned if now[name] not in (None, learned[name])]
-
-
-def find_learned(
-    features: Sequence[Features], names: Collection[str], digests: Mapping[str, Digest]
-) -> list[Features]:
-    """Return the features of the learned videos `names`, in this order; refuse missing ones."""
+def find_learned(features: Sequence[Features], learned: Learned) -> list[Features]:
+    """Return the features of the learned videos, in their order; refuse missing ones."""
     found = {one.name: one for one in features}
-    lost = [name for name in names if name not in found]
+    lost = [name for name in learned.samples if name not in found]
     if not lost:
-        return [found[name] for name in names]
-    learned = digests.get(lost[0], Digest())
-    same = [one.name for one in features if one.name not in names and has_content(one, learned)]
+        return [found[name] for name in learned.samples]
+    digest = learned.digests.get(lost[0], Digest())
+    others = [one for one in features if one.name not in learned.samples]
+    same = [one.name for one in others if has_content(one, digest)]
     hint = f" {same[0]} has the content of {lost[0]}: rename it to {lost[0]}." if same else ""
     raise OptionError(
         f"the features of {', '.join(lost[:5])} are missing.{hint} Pass the training videos or "
@@ -255,15 +233,13 @@ def find_learned(
     )
 
 
-def check_unchanged(
-    features: Sequence[Features], samples: Mapping[str, int], digests: Mapping[str, Digest]
-) -> None:
+def check_unchanged(features: Sequence[Features], learned: Learned) -> None:
     """Refuse training videos whose content has changed since learning."""
     changed = [
         one.name
         for one in features
-        if len(one.rows) != samples[one.name]
-        or has_content(one, digests.get(one.name, Digest())) is False
+        if len(one.rows) != learned.samples[one.name]
+        or has_content(one, learned.digests.get(one.name, Digest())) is False
     ]
     if changed:
         raise OptionError(

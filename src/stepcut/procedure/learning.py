@@ -1,23 +1,23 @@
 """learn(): from videos to a procedure in one call. Stages are cached, so a second call resumes."""
 
 import copy
-import os
 import shlex
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from stepcut.errors import OptionError, OutputError, as_items
+from stepcut.errors import DataError, OptionError, OutputError, VideoError, as_items, in_words
 from stepcut.features.backbones import choose_device, load_backbone
 from stepcut.features.backbones.backbone import Backbone
 from stepcut.features.extract import Source, read_source
 from stepcut.features.features import Failure, Features
-from stepcut.features.find import find_inputs
-from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
-from stepcut.files.addresses import AnyPath, as_path
+from stepcut.features.find import find_inputs, natural
+from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, as_spec
+from stepcut.files.addresses import Address, AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
 from stepcut.methods import METHODS, find_method
@@ -27,24 +27,22 @@ from stepcut.order.orders import find_alike
 from stepcut.parallel import open_engine
 from stepcut.parallel.engine import Engine
 from stepcut.plugins import name_of
-from stepcut.procedure.fitting import fingerprint, fit, refuse_transcripts
+from stepcut.procedure.fitting import Namer, fit, refuse_transcripts, with_fingerprint
 from stepcut.procedure.folder import check_output
 from stepcut.procedure.labels import (
     LabelSource,
-    Transcripts,
+    Recipe,
+    TranscriptSource,
     Videos,
     first_annotations,
-    origin_of,
-    read_labels,
-    read_orders,
+    read_given,
 )
 from stepcut.procedure.learned import Config
 from stepcut.procedure.lengths import check_features
 from stepcut.procedure.loading import load
-from stepcut.procedure.naming import Namer, Recipe, read_recipe
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import check_keepable, has_work, read_config
-from stepcut.progress import Hook, default_hook
+from stepcut.progress import Hook, Stage, default_hook, silent
 from stepcut.rate import Rate
 from stepcut.settings import (
     Setting,
@@ -54,7 +52,11 @@ from stepcut.settings import (
     setting,
     settings_of,
 )
+from stepcut.tables import Table
 from stepcut.version import versions
+
+FEWEST_ROWS = 3
+"""Feature rows in all videos together that choosing the number of steps needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +118,7 @@ def learn(
     method: str | Method = "stepcut",
     backbone: str | FeatureSpec | Backbone = "efficientnet-lite0",
     labels: LabelSource | None = None,
-    transcripts: Transcripts | str | os.PathLike[str] | None = None,
+    transcripts: TranscriptSource | None = None,
     recipe: Recipe | None = None,
     output: AnyPath | None = None,
     progress: Hook | None = None,
@@ -176,69 +178,54 @@ def learn(
     >>> learn([video(), video(), video()], steps=3).labels["0"].shape
     (60,)
     """
+    # Everything that needs no video is checked before any work.
     progress = default_hook() if progress is None else progress
-    chosen = {one.name for one in fields(LearnOptions)} & options.keys()
-    run = LearnOptions(**{name: options.pop(name) for name in chosen})
-    if moved := [name for name in ("fps", "weights", "layer", "family") if name in options]:
-        raise OptionError(
-            f"{moved[0]}={options[moved[0]]!r} is a setting of the features; "
-            f"use backbone=stepcut.FeatureSpec({moved[0]}=...).",
-            setting=moved[0],
-            value=options[moved[0]],
-        )
-    if output is not None:
-        check_output(output)
-    choose_device(run.device)  # fail before any work
-    part: Method | type[Method] = find_method(method)
-    if output is not None and not isinstance(part, type):
-        check_keepable(part, output)
-    steps = check_steps(
-        steps, run.names, None if isinstance(part, type) else part.settings().get("steps")
-    )
-    read, orders, listed = read_labels(labels), read_orders(transcripts), read_recipe(recipe)
-    given = bool(read or orders or listed)
-    check_settings(part, seed, options)
+    run = _take_options(options)
+    part = _check_method(method, output, run.device)
+    steps = _check_steps(steps, run.names, part)
+    given = read_given(labels, transcripts, recipe)
+    _try_settings(part, seed, options)
     if isinstance(part, type) and not part.chooses_steps and not given:
         as_whole_count(steps, part.__name__)
-    if (orders or listed) and "transcript" not in part.learns_from:
+    if (given.transcripts or given.recipe) and "transcript" not in part.learns_from:
         refuse_transcripts(method if isinstance(method, str) else type(method).__name__)
-    if listed and run.names is not None:
+    if given.recipe and run.names is not None:
         raise OptionError("recipe and names are both set; give one of the two.", setting="names")
     custom = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
-    inputs = find_inputs(source)
+    inputs, spec = find_inputs(source), as_spec(backbone)
+
     with open_engine(run.engine, run.workers, run.address) as where:
+        how: Any = {"device": run.device, "backbone": custom}
         features, failures = read_source(
-            inputs,
-            rate,
-            as_spec(backbone),
-            run.cache,
-            run.strict,
-            progress,
-            where,
-            device=run.device,
-            backbone=custom,
+            inputs, rate, spec, run.cache, run.strict, progress, where, **how
         )
     check_features(features, inputs.places)
-    check_amount(features, steps, failures)
+    _check_amount(features, steps, failures)
     annotations, names = None, run.names
     if given:
         count = steps if isinstance(steps, int) else None
-        origin = origin_of(transcripts if labels is None else labels)
-        annotations, names = first_annotations(
-            Videos.of(features), read, orders, listed, origin, count, names
-        )
+        annotations, names = first_annotations(Videos.of(features), given, count, names)
         steps = len(names)
-    made = make_method(part, steps, float(features[0].rate), seed, options)
+
+    made = _make_method(part, steps, float(features[0].rate), seed, options)
     if hasattr(made, "device"):
         vars(made)["device"] = run.device
-    config = make_config(made, seed, features, failures)
-    config = msgspec.structs.replace(config, false_alarms=run.false_alarms, source=inputs.places)
-    config = msgspec.structs.replace(
-        config, fingerprint=fingerprint(features, config, names, annotations)
+    config = Config(
+        method=name_of("method", made, METHODS),
+        rate=str(features[0].rate),
+        settings=plain_numbers(made.settings()),
+        seed=plain_numbers(seed),
+        backbone=features[0].spec.to_json() if features[0].spec else {"name": VECTORS},
+        shape=list(features[0].rows.shape[1:]),
+        false_alarms=run.false_alarms,
+        source=inputs.places,
+        skipped={failure.name: str(failure.error) for failure in failures},
+        versions=versions(),
     )
-    if output is not None and already_there(output, config.fingerprint):
-        # The caller passed any custom method or backbone, so it is trusted.
-        trusted = features[0].spec is None or features[0].spec.trusted
+    config = with_fingerprint(config, features, names, annotations)
+    # The caller passed any custom method or backbone, so it is trusted.
+    trusted = features[0].spec is None or features[0].spec.trusted
+    if output is not None and _is_there(output, config.fingerprint):
         return replace(load(output, type(made), trusted), at_hand=list(features))
 
     # Checkpoints are written often, so they are always on this machine.
@@ -246,7 +233,6 @@ def learn(
     folder = cache if isinstance(cache, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config.fingerprint}.safetensors"
     learned = fit(features, made, config, names, annotations, None, run.namer, progress, checkpoint)
-    trusted = features[0].spec is None or features[0].spec.trusted
     procedure = Procedure(learned, at_hand=list(features), trusted=trusted)
     if output is not None:
         procedure.save(output)
@@ -254,31 +240,37 @@ def learn(
     return procedure
 
 
-def already_there(output: AnyPath, wanted: str) -> bool:
-    """Whether `output` is the procedure of fingerprint `wanted`.
-
-    Refuse another procedure that contains corrections, annotations or severities.
-    """
-    folder = as_path(output)
-    if not folder.exists():
-        return False
-    config = read_config(folder)
-    if config.fingerprint == wanted:
-        return True
-    if work := has_work(folder):
-        raise OutputError(
-            f"{folder}: a new procedure would replace the {work} of this one. Choose another "
-            f"name with -o, or learn from them: stepcut teach {shlex.quote(str(folder))}",
-            path=folder,
-        )
-    return False
+# ---------------------------------------------------------------------- checks before the work
 
 
-FEWEST_ROWS = 3
-"""Feature rows in all videos together that choosing the number of steps needs."""
+def _take_options(options: dict[str, Any]) -> LearnOptions:
+    """Return the fields of `LearnOptions`; what remains in `options` are settings of the method."""
+    for name in ("fps", "weights", "layer", "family"):
+        if name in options:
+            raise OptionError(
+                f"{name}={options[name]!r} is a setting of the features; "
+                f"use backbone=stepcut.FeatureSpec({name}=...).",
+                setting=name,
+                value=options[name],
+            )
+    chosen = {one.name for one in fields(LearnOptions)} & options.keys()
+    return LearnOptions(**{name: options.pop(name) for name in chosen})
 
 
-def make_method(
+def _check_method(
+    method: str | Method, output: AnyPath | None, device: str
+) -> Method | type[Method]:
+    """Return the class of a method, or a method object; refuse an `output` that cannot hold it."""
+    if output is not None:
+        check_output(output)
+    choose_device(device)
+    part: Method | type[Method] = find_method(method)
+    if output is not None and not isinstance(part, type):
+        check_keepable(part, output)
+    return part
+
+
+def _make_method(
     part: Method | type[Method],
     steps: StepCount,
     rate: float,
@@ -306,21 +298,20 @@ def make_method(
     return made
 
 
-def check_settings(part: Method | type[Method], seed: int, options: Mapping[str, Any]) -> None:
-    """Refuse wrong settings of a method before features are computed."""
-    tried: Any = make_method(part, 2 if isinstance(part, type) else "auto", 1.0, seed, options)
+def _try_settings(part: Method | type[Method], seed: int, options: Mapping[str, Any]) -> None:
+    """Refuse wrong settings of a method."""
+    tried: Any = _make_method(part, 2 if isinstance(part, type) else "auto", 1.0, seed, options)
     if is_dataclass(tried):
         check_fields(tried)
 
 
-def check_steps(steps: Any, names: Sequence[str] | None, own: Any) -> StepCount:
-    """Return the number of `steps` as plain numbers; refuse `names` that do not fit it.
-
-    `own` is the number of steps of a method object; it applies if `steps` is "auto".
-    """
+def _check_steps(steps: Any, names: Sequence[str] | None, part: Method | type[Method]) -> StepCount:
+    """Return the number of `steps` as plain numbers; refuse `names` that do not fit it."""
     count = as_step_count(steps)
     if names is not None:
         as_items("names", names, str, "a list with one name per step")
+        # The number of steps of a method object applies if `steps` is "auto".
+        own = None if isinstance(part, type) else part.settings().get("steps")
         wanted = count if own is None or count != "auto" else as_step_count(own)
         if not isinstance(wanted, int):
             raise OptionError(
@@ -338,7 +329,7 @@ def check_steps(steps: Any, names: Sequence[str] | None, own: Any) -> StepCount:
     return count
 
 
-def check_amount(
+def _check_amount(
     features: Sequence[Features], steps: StepCount, failures: Sequence[Failure]
 ) -> None:
     """Refuse fewer than two videos, and more `steps` than rows."""
@@ -352,35 +343,110 @@ def check_amount(
             value=len(features),
         )
     rows = sum(len(one.rows) for one in features)
-    if steps == "auto" and rows < FEWEST_ROWS:
-        raise OptionError(
-            f"all videos together have {rows} rows of features, too few to choose the number of "
-            "steps. Use longer videos or a higher --fps, or set the number with --steps.",
-            setting="steps",
-            value=steps,
-        )
     most = steps[1] if isinstance(steps, tuple) else steps
-    if isinstance(most, int) and most > rows:
-        raise OptionError(
-            f"steps={steps}, but all videos together have {rows} sampled frames. "
-            "Use fewer steps or a higher --fps.",
-            setting="steps",
-            value=steps,
+    problem = ""
+    if steps == "auto" and rows < FEWEST_ROWS:
+        problem = (
+            f"all videos together have {rows} rows of features, too few to choose the number of "
+            "steps. Use longer videos or a higher --fps, or set the number with --steps."
         )
+    elif isinstance(most, int) and most > rows:
+        problem = (
+            f"steps={steps}, but all videos together have {rows} sampled frames. "
+            "Use fewer steps or a higher --fps."
+        )
+    if problem:
+        raise OptionError(problem, setting="steps", value=steps)
 
 
-def make_config(
-    method: Method, seed: int, features: Sequence[Features], failures: Sequence[Failure]
-) -> Config:
-    """Return the settings and versions that config.json stores."""
-    first = features[0]
-    return Config(
-        method=name_of("method", method, METHODS),
-        rate=str(first.rate),
-        settings=plain_numbers(method.settings()),
-        seed=plain_numbers(seed),
-        backbone=first.spec.to_json() if first.spec else {"name": VECTORS},
-        shape=list(first.rows.shape[1:]),
-        skipped={failure.name: str(failure.error) for failure in failures},
-        versions=versions(),
-    )
+def _is_there(output: AnyPath, wanted: str) -> bool:
+    """Whether `output` is the procedure of fingerprint `wanted`.
+
+    Refuse another procedure that contains corrections, annotations or severities.
+    """
+    folder = as_path(output)
+    if not folder.exists():
+        return False
+    if read_config(folder).fingerprint == wanted:
+        return True
+    if work := has_work(folder):
+        raise OutputError(
+            f"{folder}: a new procedure would replace the {work} of this one. Choose another "
+            f"name with -o, or learn from them: stepcut teach {shlex.quote(str(folder))}",
+            path=folder,
+        )
+    return False
+
+
+# ---------------------------------------------------------------------- many tasks
+
+
+def learn_tasks(
+    root: AnyPath,
+    output: AnyPath,
+    engine: Engine,
+    *,
+    backbone: FeatureSpec = DEFAULT,
+    device: str = "auto",
+    cache: AnyPath | None = None,
+    strict: bool = False,
+    progress: Hook = silent,
+    **settings: Any,
+) -> Table:
+    """Learn a procedure from each sub-folder of `root` and save it as `output/NAME.proc`.
+
+    The workers of the `engine` first compute the features of all videos. Then each worker learns
+    one task at a time. Finished tasks are loaded, and a task that fails does not stop the others.
+    The other arguments are those of `learn`. The table has one row per task, and one note per
+    skipped video or failed task.
+    """
+    cache = None if cache is None else as_path(cache).absolute()
+    folders = _find_tasks(as_path(root))
+    videos: list[Path | Address] = []
+    for folder in folders:
+        with suppress(VideoError):  # learning the task reports this
+            found = find_inputs(folder)
+            videos += found.files if found.kind == "video" else []
+    try:
+        if videos:
+            read_source(videos, 1, backbone, cache, strict, progress, engine, device=device)
+    except VideoError:  # a task without usable videos does not stop the others
+        if strict:
+            raise
+    chosen = {**settings, "backbone": backbone, "device": device, "cache": cache, "strict": strict}
+    learn_one = partial(_learn_task, output=as_path(output).absolute(), settings=chosen)
+    with Stage(progress, "tasks", total=len(folders), unit="tasks") as stage:
+        answers = engine.map(
+            learn_one, folders, lambda number, _: stage.advance(item=folders[number].name), gpu=True
+        )
+    rows: list[Any] = []
+    notes: list[str] = []
+    for folder, answer in zip(folders, answers, strict=True):
+        failed = isinstance(answer, Exception)
+        rows.append([folder.name, None, None, None, "failed"] if failed else answer[0])
+        notes += [f"{folder.name}: {in_words(answer)}"] if failed else answer[1]
+    caption = f"{sum(row[-1] != 'failed' for row in rows)} of {len(rows)} tasks learned"
+    return Table(["task", "steps", "videos", "seconds", "procedure"], rows, caption, notes)
+
+
+def _find_tasks(root: Path | Address) -> Sequence[Path | Address]:
+    """Return the sub-folders of `root`, in natural order."""
+    wanted = "Give a folder with one sub-folder of videos per task."
+    if not isinstance(root, Address) and not root.is_dir():
+        raise DataError(f"{root}: this folder does not exist. {wanted}", path=root)
+    folders = [path.absolute() for path in root.iterdir() if path.is_dir()]
+    named = [path for path in folders if not path.name.startswith(".") and path.suffix != ".proc"]
+    if not named:
+        raise DataError(f"{root}: it has no sub-folder. {wanted}", path=root)
+    return sorted(named, key=natural)
+
+
+def _learn_task(
+    folder: Path | Address, output: Path | Address, settings: Mapping[str, Any]
+) -> tuple[list[Any], list[str]]:
+    """Learn the task in `folder` on a worker, save it in `output`, return its row and notes."""
+    start, kept, name = time.perf_counter(), output / f"{folder.name}.proc", folder.name
+    made = learn(folder, output=kept, progress=silent, **settings)
+    seconds = time.perf_counter() - start
+    notes = [f"{name}: skipped {video}: {why}" for video, why in made.config.skipped.items()]
+    return [name, len(made.steps), len(made.timelines), seconds, str(kept)], notes

@@ -1,7 +1,8 @@
-"""Load a saved procedure, with or without its model; teach it in its folder."""
+"""Load a saved procedure, with or without its model; teach it in its folder; ask it on workers."""
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,11 @@ from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.matching import best_pairs
 from stepcut.methods.method import Method
+from stepcut.procedure.fitting import shared_rows
 from stepcut.procedure.folder import check_output, damaged
 from stepcut.procedure.labels import LabelSource
-from stepcut.procedure.naming import shared_rows
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.store import (
-    base_severity,
-    corrections_in,
-    former_names,
-    open_revision,
-    read_model,
-)
+from stepcut.procedure.store import base_severity, corrections_in, open_revision, read_model
 from stepcut.progress import Hook, silent
 
 
@@ -59,20 +54,18 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     opened = open_revision(folder)
     with damaged(folder):
         made = corrections_in(opened)
-    learned = read_model(opened, folder, method, trust)
-    file = folder / FILE
-    names = made.document.model_steps(learned.steps), former_names(learned.steps, made)
+    learned, expectations = read_model(opened, folder, method, trust)
+    now, file = made.document, folder / FILE
     try:
-        severity = base_severity(folder, learned.steps, made)
+        severity = base_severity(folder, made)
     except OptionError as error:
         raise ProcedureError(str(error)) from error
     try:
-        rules = parse_rules(read_sentences(file), *names)
+        rules = parse_rules(read_sentences(file), now.model_steps, now.former_names)
     except OptionError as error:
         why = str(error) if error.path else f"{file}: {error}"
         raise ProcedureError(why, path=file) from error
-    assert learned.expectations is not None
-    expectations = replace(learned.expectations, severity=severity, rules=rules)
+    expectations = replace(expectations, severity=severity, rules=rules)
     learned = replace(learned, expectations=expectations)
     procedure = Procedure(learned, made, opened.name, trusted=trust)
     # The model of an old version can be looked at, corrected and learned again, not used.
@@ -82,13 +75,7 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 
 
 def read_outline(path: AnyPath) -> Procedure:
-    """Load a procedure without its model, which is enough to view and correct it.
-
-    Parameters
-    ----------
-    path
-        The folder, or an address (s3://, gs://).
-    """
+    """Load a procedure without its model, which is enough to view and correct it."""
     opened = open_revision(path)
     with damaged(path):
         return Procedure(opened.learned, corrections_in(opened), opened.name)
@@ -106,9 +93,8 @@ def teach_folder(
 ) -> tuple[Procedure, Procedure]:
     """Apply `Procedure.teach` to the procedure in a folder, and save the result.
 
-    The default `output` is `path`, and `take_back` can then restore the old procedure. `trust` is
-    that of `stepcut.load`, the others are those of `Procedure.teach`. Returns the procedure before
-    and after teaching.
+    The default `output` is `path`, and `take_back` can then restore the old procedure. Returns the
+    procedure before and after teaching.
     """
     target = path if output is None else output
     before = load(path, trust=trust)
@@ -121,11 +107,33 @@ def teach_folder(
 def changes(before: Procedure, after: Procedure) -> dict[str, float]:
     """Return the share of each video that changed its step; steps are matched by shared time."""
     was, now, rows = before.labels, after.labels, len(before.steps)
-    shared = shared_rows(was, now, rows, len(after.steps))
     match = np.full(rows + 1, -1)
-    for one, other in best_pairs(shared[:-1, :-1], least=-1):
+    for one, other in best_pairs(shared_rows(was, now, rows, len(after.steps)), least=-1):
         match[one] = other
     return {name: float(np.mean(match[was[name]] != now[name])) for name in now}
+
+
+def ask(
+    verb: str,
+    procedure: str,
+    word: str,
+    trust: bool,
+    device: str,
+    video: str,
+    progress: Hook = silent,
+    **options: Any,
+) -> Any:
+    """Run `procedure.VERB(video, **options)` on a worker, with VERB segment or check.
+
+    A worker loads the procedure once per `word`.
+    """
+    return getattr(open_once(procedure, word, trust), verb)(video, device, progress, **options)
+
+
+@lru_cache(maxsize=1)
+def open_once(path: str, _word: str, trust: bool) -> Procedure:
+    """Load the procedure at `path`, cached."""
+    return load(path, trust=trust)
 
 
 def _try(procedure: Procedure) -> None:

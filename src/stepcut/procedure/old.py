@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -15,17 +15,29 @@ from stepcut.checking.presence import Presence
 from stepcut.checking.score import MEASURES
 from stepcut.checking.severity import FILE, read_severity
 from stepcut.errors import OptionError, ProcedureError
-from stepcut.files.addresses import Address
 from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json
 from stepcut.files.cache import cache_dir, wall_clock
 from stepcut.methods.quality import Quality
 from stepcut.order.graph import ProcedureGraph
-from stepcut.procedure.corrections import EVENTS, Event, Log, corrections_of, edit_event, line_of
+from stepcut.procedure.corrections import (
+    EVENTS,
+    MISFITS,
+    Corrections,
+    Event,
+    Log,
+    Made,
+    corrections_of,
+    edit_event,
+    lines_of,
+)
+from stepcut.procedure.document import Document
 from stepcut.procedure.folder import (
     CONVERTED,
     NAME,
+    OLD_FILES,
     REVISIONS,
     Opened,
+    Place,
     check_version,
     digest,
     is_old,
@@ -34,85 +46,51 @@ from stepcut.procedure.folder import (
     put_revision,
     set_aside,
 )
-from stepcut.procedure.learned import (
-    LABELS,
-    Config,
-    Digest,
-    Saved,
-    SavedVideo,
-    document_of,
-    read_learned,
-    saved_of,
-)
-from stepcut.timeline import Segment
+from stepcut.procedure.learned import LABELS, Config, Learned, Saved, read_learned, saved_of
 
-EDITS = "edits.json"
-SETTINGS = "config.json"
-FILES = (
-    "steps.json", "timelines.json", "annotations.json", "orders.json", "graph.json", "check.json",
-    "model.safetensors", "loss.csv", "README.md", EDITS, SETTINGS,
-)  # fmt: skip
-"""The files that versions before 0.4 wrote, in the order in which they are removed."""
+EDITS, SETTINGS = "edits.json", "config.json"
 
 
-class OldSegment(msgspec.Struct):
-    """A segment in timelines.json."""
-
-    start: float
-    end: float
-    step: Annotated[int, msgspec.Meta(ge=0)]
-    confidence: float | None
+def first_corrections(learned: Learned) -> Corrections:
+    """Return a learned state without corrections."""
+    return Corrections(Document.of(learned.steps, learned.timelines, learned.annotations))
 
 
-class OldVideo(msgspec.Struct):
-    """A video in timelines.json."""
-
-    path: str | None
-    duration: float | None
-    samples: Annotated[int, msgspec.Meta(ge=1)]
-    segments: list[OldSegment]
-    digest: Digest = Digest()
-
-
-def open_old(folder: Path | Address, edits: bool = True) -> Opened:
+def open_old(folder: Place, edits: bool = True) -> Opened:
     """Read the procedure in `folder`, without its model; `edits` false leaves out corrections."""
     config = read_json(folder / SETTINGS)
     check_version(folder, config)
     steps = msgspec.convert([one["name"] for one in read_json(folder / "steps.json")], list[str])
-    found = msgspec.convert(read_json(folder / "timelines.json"), dict[str, OldVideo])
-    segments = {
-        name: [Segment(s.start, s.end, steps[s.step], s.confidence) for s in one.segments]
-        for name, one in found.items()
-    }
+    name_of, videos = dict(enumerate(steps)), read_json(folder / "timelines.json")
+    for video in videos.values():
+        video["segments"] = [
+            {**one, "step": name_of[one["step"]]}
+            for one in video["segments"]
+            # Versions before 0.4 made segments of some clicks.
+            if config["method"] == LABELS or one["end"] > one["start"]
+        ]
     record = folder / "annotations.json"
-    annotations: dict[str, Any] = read_json(record) if record.exists() else {}
-    if config["method"] != LABELS:  # versions before 0.4 made segments of some clicks
-        segments = {name: [s for s in mine if s.end > s.start] for name, mine in segments.items()}
-    videos = {
-        name: SavedVideo(one.path, one.duration, one.samples, segments[name], one.digest)
-        for name, one in found.items()
-    }
-    saved = Saved(steps, videos, annotations)
+    annotations = read_json(record) if record.exists() else {}
+    saved = {"steps": steps, "videos": videos, "annotations": annotations}
     if isinstance(folder, Path) and (folder / "model.safetensors").exists():
         kept = config.get("model")
         if kept not in (None, digest(read_bytes(folder / "model.safetensors"))):
             raise ValueError("model.safetensors differs from the saved one")
     name = str(config.get("fingerprint", ""))
     if not NAME.fullmatch(name):
-        name = digest(f"{name} {msgspec.json.encode(saved.steps)!r}".encode())
+        name = digest(f"{name} {msgspec.json.encode(steps)!r}".encode())
     settings = {**config, "quality": Quality.from_json(config.get("quality", {})).to_json()}
-    events = _events(folder, name, config, edits)
-    learned = read_learned(msgspec.convert(settings, Config), saved)
-    return Opened(name, folder, {"files": {}}, learned, Log(tuple(events)))
+    log = Log(tuple(_events(folder, name, config, edits)))
+    learned = read_learned(msgspec.convert(settings, Config), msgspec.convert(saved, Saved))
+    return Opened(name, folder, {"files": {}}, learned, log)
 
 
-def _events(
-    folder: Path | Address, name: str, config: Mapping[str, Any], edits: bool
-) -> list[Event]:
+def _events(folder: Place, name: str, config: Mapping[str, Any], edits: bool) -> list[Event]:
     """Return the corrections in edits.json as events."""
     path = folder / EDITS
-    made: list[tuple[str, dict[str, Any]]] = [("teach" if "absorbed" in config else "learn", {})]
+    made: list[Made] = [("teach" if "absorbed" in config else "learn", {})]
     if edits and path.exists():
+        way_out = f"leave them out: stepcut history {folder} --restore"
         try:
             record = read_json(path)
             if record["format"] > 1:
@@ -124,31 +102,27 @@ def _events(
             undone = list(map(dict, record["undone"]))
             made += map(edit_event, [*map(dict, record["done"]), *reversed(undone)])
             made += [("undo", {})] * len(undone)
-            of = str(record["of"])
+            of, wanted = str(record["of"]), str(config.get("fingerprint", ""))
         except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
             raise ProcedureError(
-                f"{path}: the corrections cannot be read ({error}). Restore the file, or leave "
-                f"them out: stepcut history {folder} --restore",
+                f"{path}: the corrections cannot be read ({error}). Restore the file, or {way_out}",
                 path=path,
             ) from error
-        if of != str(config.get("fingerprint", "")):
+        if of != wanted:
             raise ProcedureError(
-                f"{path}: these corrections belong to another learned state ({of}, not "
-                f"{config.get('fingerprint', '')}), because the procedure was learned again. "
-                f"Restore that procedure, or leave them out: stepcut history {folder} --restore",
+                f"{path}: these corrections belong to another learned state ({of}, not {wanted}), "
+                f"because the procedure was learned again. Restore that procedure, or {way_out}",
                 path=path,
             )
-    times = [_changed(folder / file) for file in (SETTINGS, EDITS)]
+    times = []
+    for file in (SETTINGS, EDITS):
+        times.append("")
+        with suppress(OSError, KeyError, NotImplementedError):
+            times[-1] = wall_clock((folder / file).stat().st_mtime)
     return [
         Event(place + 1, times[place > 0], "", name, verb, values)
         for place, (verb, values) in enumerate(made)
     ]
-
-
-def _changed(path: Path | Address) -> str:
-    with suppress(OSError, KeyError, NotImplementedError):
-        return wall_clock(path.stat().st_mtime)
-    return ""
 
 
 def check_of_0_3(record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -204,9 +178,8 @@ def convert(folder: Path, edits: bool = True) -> None:
     anew. The caller holds the lock.
     """
     opened = open_old(folder, edits)
-    learned = document_of(opened.learned)
     # An edit that does not fit stops here, before anything changes.
-    corrections = corrections_of(opened.log.events, learned, EDITS)
+    corrections = corrections_of(opened.log.events, first_corrections(opened.learned))
     _keep_original(folder)
     events = list(opened.log.events)
     _convert_revision(folder, opened, folder)
@@ -220,21 +193,21 @@ def convert(folder: Path, edits: bool = True) -> None:
         ]
     if (folder / FILE).exists():  # version 0.3 replaced the names of steps by numbers
         try:
-            names = corrections.document.model_steps(opened.learned.steps)
+            names = corrections.document.model_steps
             known = {name: n for n, name in enumerate(opened.learned.steps)}
             text = read_severity(folder / FILE, names, known).to_json(names)
             write_json(folder / FILE, text, follow=False)
         except OptionError:
             if not edits:  # it has names that only the lost corrections gave
                 set_aside(folder / FILE)
-    write_bytes(folder / EVENTS, b"".join(map(line_of, events)), follow=False)
+    write_bytes(folder / EVENTS, lines_of(events), follow=False)
     point(folder, opened.name)
 
 
 def _convert_revision(source: Path, opened: Opened, folder: Path) -> None:
     place = folder / REVISIONS / opened.name
     with new_folder(place) as fresh:
-        write_json(fresh / "procedure.json", msgspec.to_builtins(saved_of(opened.learned)))
+        write_json(fresh / "procedure.json", saved_of(opened.learned))
         for name in ("model.safetensors", "check.json", "loss.csv", "README.md"):
             if (source / name).is_file():
                 write_bytes(fresh / name, read_bytes(source / name))
@@ -246,17 +219,17 @@ def copy_before_teaching(folder: Path) -> Path | None:
     fingerprint = read_json(folder / SETTINGS).get("fingerprint", "")
     where = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
     copy = cache_dir() / "before" / f"{fingerprint}-{where}.proc"
-    with suppress(ProcedureError, OSError, ValueError, KeyError, TypeError):
+    with suppress(*MISFITS):
         if is_old(copy):
             opened = open_old(copy)
-            corrections_of(opened.log.events, document_of(opened.learned), EDITS)
+            corrections_of(opened.log.events, first_corrections(opened.learned))
             return copy
     return None
 
 
 def _keep_original(folder: Path) -> None:
     """Copy the files of stepcut to P.0.3, or P-2.0.3 if that is another one."""
-    ours = [folder / name for name in (*FILES, FILE) if (folder / name).is_file()]
+    ours = [folder / name for name in (*OLD_FILES, FILE) if (folder / name).is_file()]
     if any(_has_copies(beside, ours) for beside in _originals(folder)):
         return
     beside, number = folder.with_name(f"{folder.name}{CONVERTED}"), 2
@@ -289,7 +262,7 @@ def remove_converted(folder: Path) -> None:
     if not any(_has_copies(one, [folder / SETTINGS]) for one in beside):
         return
     config = read_json(folder / SETTINGS)
-    for name in FILES:
+    for name in OLD_FILES:
         file = folder / name
         if not file.is_file() or not any(_has_copies(one, [file]) for one in beside):
             continue

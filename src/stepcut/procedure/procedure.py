@@ -44,31 +44,28 @@ from stepcut.order.orders import number_of
 from stepcut.order.plan import make_plan
 from stepcut.plugins import drawing
 from stepcut.procedure.corrections import Corrections
-from stepcut.procedure.document import Document
-from stepcut.procedure.fitting import fingerprint, fit, timeline_of
+from stepcut.procedure.document import Document, Edit, correct
+from stepcut.procedure.fitting import fit, timeline_of, with_fingerprint
 from stepcut.procedure.labels import (
     LabelSource,
-    Transcripts,
+    Recipe,
+    TranscriptSource,
     Videos,
     find_labelled,
     next_annotations,
-    origin_of,
-    read_labels,
-    read_orders,
+    read_given,
 )
 from stepcut.procedure.learned import (
     Config,
     Digest,
     Learned,
-    changed_videos,
     check_unchanged,
-    document_of,
     find_learned,
     has_content,
+    video_digest,
 )
-from stepcut.procedure.naming import Recipe, read_recipe
-from stepcut.procedure.store import Change, former_names, save
-from stepcut.procedure.verbs import Edit, correct
+from stepcut.procedure.old import first_corrections
+from stepcut.procedure.store import Change, save
 from stepcut.progress import Hook, default_hook, silent, warn_once
 from stepcut.settings import build, check_number
 from stepcut.timeline import Timeline, is_unnamed
@@ -116,7 +113,7 @@ class Procedure:
 
     def __post_init__(self) -> None:
         if self.corrections is UNEDITED:
-            object.__setattr__(self, "corrections", Corrections(document_of(self.learned)))
+            object.__setattr__(self, "corrections", first_corrections(self.learned))
 
     # ------------------------------------------------------------------ learned and corrected state
 
@@ -155,7 +152,7 @@ class Procedure:
     @cached_property
     def annotations(self) -> Annotations:
         """All current annotations: labels, clicks, transcripts, names and mistakes."""
-        current = self.document.annotations(self.model_steps)
+        current = self.document.annotations
         if self.learned.expectations is None:
             return current
         severities = self.expectations.severity.by_name(self.model_steps)
@@ -190,17 +187,12 @@ class Procedure:
     @property
     def model_steps(self) -> list[str]:
         """The names of the model's steps; a step that still exists has its current name."""
-        return self.document.model_steps(self.learned.steps)
-
-    @property
-    def former_names(self) -> dict[str, int]:
-        """The number of the model's step that had each name most recently."""
-        return former_names(self.learned.steps, self.corrections)
+        return self.document.model_steps
 
     @property
     def untaught(self) -> str:
         """A warning about corrected steps that `check` and `guide` ignore until `teach`, or ""."""
-        return self.document.untaught(self.learned.steps)
+        return self.document.untaught
 
     @property
     def quality(self) -> Quality:
@@ -208,23 +200,7 @@ class Procedure:
         return self.config.quality
 
     def hierarchy(self) -> Hierarchy:
-        """Return the tree of steps over all videos: which steps merge for a smaller count.
-
-        Returns
-        -------
-        Hierarchy
-            One tree for all videos, with the current step names.
-
-        Raises
-        ------
-        ProcedureError
-            The version that learned the procedure did not store a hierarchy.
-
-        Examples
-        --------
-        >>> proc.hierarchy().groups(2)
-        [(0, 1), (2,)]
-        """
+        """Return the tree of steps over all videos: which steps merge for a smaller count."""
         kept = self.config.hierarchy
         if kept is None:
             raise ProcedureError(
@@ -233,26 +209,10 @@ class Procedure:
         return Hierarchy.from_json(kept, self.model_steps)
 
     def changed_videos(self, videos: Mapping[str, str | None] | None = None) -> list[str]:
-        """Return the videos whose file has changed since learning.
-
-        The stored labels of such a video belong to another recording.
-
-        Parameters
-        ----------
-        videos
-            Current paths by name; by default `self.videos`.
-
-        Returns
-        -------
-        list of str
-            Names of the videos. A video that cannot be read is not listed.
-
-        Examples
-        --------
-        >>> proc.changed_videos()
-        []
-        """
-        return changed_videos(self.learned.digests, self.videos if videos is None else videos)
+        """Return the videos whose file has changed since learning; `videos` has their paths now."""
+        digests, now = self.learned.digests, self.videos if videos is None else videos
+        known = {name: one.video for name, one in digests.items() if one.video}
+        return [name for name in known if video_digest(now.get(name)) not in (None, known[name])]
 
     @property
     def suggestions(self) -> dict[int, list[str]]:
@@ -267,13 +227,14 @@ class Procedure:
     @cached_property
     def expectations(self) -> Expectations:
         """The reference statistics of `check`, from the videos without a marked mistake."""
-        learned, said = self.learned.expectations, self.document.said
+        learned = self.learned.expectations
         if learned is None:
             raise ProcedureError(NO_MODEL)
-        severity, names = self.corrections.severity(learned.severity), self.model_steps
-        rules = tuple(rule.renamed(names, self.former_names) or rule for rule in learned.rules)
+        now = self.document
+        severity, names = now.severity(learned.severity), (now.model_steps, now.former_names)
+        rules = tuple(rule.renamed(*names) or rule for rule in learned.rules)
         normal = replace(learned, severity=severity, rules=rules)
-        return normal.with_marks(said.mistakes, said.normal)
+        return normal.with_marks(now.said.mistakes, now.said.normal)
 
     @cached_property
     def orders(self) -> Orders:
@@ -305,18 +266,7 @@ class Procedure:
         return replace(graph, colours=tuple(self.colours.values()))
 
     def card(self) -> str:
-        """Return the model card that `save` writes as README.md.
-
-        Returns
-        -------
-        str
-            Markdown: steps, videos, method, settings and versions.
-
-        Examples
-        --------
-        >>> print(proc.card().splitlines()[2])
-        3 steps, learned from 6 videos, without labels.
-        """
+        """Return the model card that `save` writes as README.md."""
         config, labelled = self.config, len(self.learned.annotations.annotated)
         template = (resources.files("stepcut.procedure") / "card.md").read_text(encoding="utf-8")
         return Template(template).substitute(
@@ -371,32 +321,8 @@ class Procedure:
         return self.corrected({"do": "rename", "names": changed}) if changed else self
 
     def mark_mistakes(self, *videos: str, holds: bool = True) -> "Procedure":
-        """Exclude videos that contain a mistake from the reference set of `check`.
-
-        Steps and timelines do not change.
-
-        Parameters
-        ----------
-        *videos
-            Names of videos. `proc.expectations.most_unusual` lists the most unusual videos first.
-        holds
-            False removes the mark; a video without it becomes a normal one, which `check` never
-            sets aside.
-
-        Returns
-        -------
-        Procedure
-            A new procedure; this one does not change.
-
-        Raises
-        ------
-        AnnotationError
-            A video does not exist.
-
-        Examples
-        --------
-        >>> proc.mark_mistakes("video2").annotations.mistakes
-        frozenset({'video2'})
+        """Return the procedure with `videos` marked as containing a mistake: `check` excludes them
+        from its reference set. If `holds` is false, they become normal ones.
         """
         if not self.expectations.videos:
             raise OptionError(
@@ -415,25 +341,14 @@ class Procedure:
         return replace(self, learned=replace(self.learned, videos=paths))
 
     def corrected(self, *edits: Edit) -> "Procedure":
-        """Return the procedure after more edits; `stepcut.procedure.verbs` has the verbs."""
+        """Return the procedure after more edits; `stepcut.procedure.document` has the verbs."""
         made = self.corrections
         for edit in edits:
             made = made.do(edit, correct)
         return replace(self, corrections=made)
 
     def plan(self) -> dict[str, Any]:
-        """Return the procedure for planners and robots, as JSON values.
-
-        Returns
-        -------
-        dict
-            Steps, preconditions, durations and alternatives.
-
-        Examples
-        --------
-        >>> [step["name"] for step in proc.plan()["steps"]]
-        ['cut bread', 'spread butter', 'add jam']
-        """
+        """Return the procedure for planners and robots, as JSON values."""
         return make_plan(self.graph, self.orders, self.steps)
 
     # ------------------------------------------------------------------ training videos
@@ -445,7 +360,7 @@ class Procedure:
         source: Source | None = None,
         progress: Hook | None = None,
         *,
-        transcripts: Transcripts | str | os.PathLike[str] | None = None,
+        transcripts: TranscriptSource | None = None,
         recipe: Recipe | None = None,
         origin: Origin | None = None,
     ) -> "Procedure":
@@ -493,16 +408,12 @@ class Procedure:
         progress = default_hook() if progress is None else progress
         if steps is not None:
             check_number("steps", steps, 1, sum(self.samples.values()), whole=True)
-        read, orders, listed = read_labels(labels), read_orders(transcripts), read_recipe(recipe)
-        count = None if steps is None else int(steps)
+        given = read_given(labels, transcripts, recipe, origin)
         ends = {name: timeline.end for name, timeline in self.learned.timelines.items()}
         annotations, names = next_annotations(
             Videos(self.samples, ends, self.rate),
-            read,
-            orders,
-            listed,
-            origin or origin_of(transcripts if labels is None else labels),
-            count,
+            given,
+            None if steps is None else int(steps),
             steps=self.steps,
             shown=self.labels,
             before=self.annotations,
@@ -510,15 +421,14 @@ class Procedure:
         )
         features = self.learned_features(source, progress)
         settings = {**self.method.settings(), "steps": len(names)}
+        config = msgspec.structs.replace(self.config, settings=settings)
+        config = with_fingerprint(config, features, names, annotations)
         place = {name: number for number, name in enumerate(names)}
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
-        config = msgspec.structs.replace(self.config, settings=settings)
-        made_by = fingerprint(features, config, names, annotations)
-        config = msgspec.structs.replace(config, fingerprint=made_by)
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
         # New annotations may name other steps than the current ones.
-        same = names == self.steps and not (read or orders or listed)
+        same = names == self.steps and not given
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
         learned = fit(features, made, config, names, annotations, before, progress=progress)
         assert learned.expectations is not None
@@ -567,31 +477,7 @@ class Procedure:
         return [name for name, _ in self.suggest_why(n, source)]
 
     def suggest_why(self, n: int = 3, source: Source | None = None) -> list[tuple[str, str]]:
-        """Return up to `n` videos to label next, each with the reason.
-
-        Parameters
-        ----------
-        n
-            The number of videos.
-        source
-            The videos, feature files or arrays, as for `teach`.
-
-        Returns
-        -------
-        list of tuple
-            (video, reason), the most useful first.
-
-        Raises
-        ------
-        OptionError
-            `n` is not a whole number, or the training data cannot be read again.
-
-        Examples
-        --------
-        >>> video, reason = proc.suggest_why(1)[0]
-        >>> reason
-        'the most typical of all videos'
-        """
+        """Return up to `n` videos to label next, each with the reason; see `suggest` for `source`."""
         check_number("n", n, 0, whole=True)
         features = self.learned_features(source)
         names, videos = list(self.samples), self.annotations.videos
@@ -612,30 +498,7 @@ class Procedure:
     def learned_features(
         self, source: Source | None = None, progress: Hook = silent
     ) -> list[Features]:
-        """Read the training features again.
-
-        Parameters
-        ----------
-        source
-            The videos or feature files; by default their paths at learning time.
-        progress
-            Called with an `Event` as work advances.
-
-        Returns
-        -------
-        list of Features
-            In the order of `timelines`.
-
-        Raises
-        ------
-        OptionError
-            The files are missing or have changed, or the training data were arrays.
-
-        Examples
-        --------
-        >>> proc.learned_features()[0]
-        <Features video1: 60 x 8, 1 rows per second, 60.0 s>
-        """
+        """Read the training features again, from `source` or their earlier paths; call `progress`."""
         if source is None and self.at_hand:
             return self.at_hand
         videos = [path for path in self.videos.values() if path is not None]
@@ -663,9 +526,9 @@ class Procedure:
                 value=places,
                 video=error.video,
             ) from error
-        found = find_learned(read, self.samples, self.learned.digests)
+        found = find_learned(read, self.learned)
         features = [self.features(one) for one in found]
-        check_unchanged(features, self.samples, self.learned.digests)
+        check_unchanged(features, self.learned)
         return features
 
     # ------------------------------------------------------------------ new videos
@@ -736,7 +599,8 @@ class Procedure:
             return self.timelines[features.name]
         read = self.method.read(features.rows)
         labels = without_blind(read.labels, features, self.expectations.inputs)
-        return timeline_of(features, labels, read.probabilities, self.steps, self.document.names)
+        names = self.document.names
+        return timeline_of(features, labels, read.probabilities, self.steps, names=names)
 
     def _is_learned(self, features: Features) -> bool:
         """Whether a person has annotated this video, so that `segment` returns the annotation."""
@@ -798,9 +662,10 @@ class Procedure:
         >>> report.verdict, [finding.name for finding in report.missed]
         ('deviations', ['spread butter'])
         """
-        expectations, names = self.expectations, self.model_steps
+        expectations, now = self.expectations, self.document
         if rules is not None:
-            expectations = replace(expectations, rules=parse_rules(rules, names, self.former_names))
+            parsed = parse_rules(rules, now.model_steps, now.former_names)
+            expectations = replace(expectations, rules=parsed)
         features = self.features(video, device, progress)
         read = self.method.read(features.rows)
         report = check_labels(
@@ -811,7 +676,7 @@ class Procedure:
             novelty=read.novelty,
             embedding=read.embedding,
             expectations=expectations,
-            names=names,
+            names=now.model_steps,
             video=features.name,
             alarm_at=alarm_at,
             min_detection=min_detection,
@@ -819,7 +684,7 @@ class Procedure:
             blind=check_inputs(features, expectations.inputs),
             unchecked=unchecked_inputs(features, expectations.inputs),
         )
-        return without_accepted(report, self.document.fine)
+        return without_accepted(report, now.fine)
 
     def guide(self) -> Guide:
         """Return a guide that follows a live recording frame by frame.
@@ -850,32 +715,9 @@ class Procedure:
     # ------------------------------------------------------------------ saving and comparing
 
     def save(self, path: AnyPath) -> None:
-        """Save the procedure to a folder.
-
-        In the folder of a procedure, this is a new revision of it; earlier ones stay, and
-        `stepcut history` lists them. Other files in the folder stay.
-
-        Parameters
-        ----------
-        path
-            The folder, or an address (s3://, gs://).
-
-        Raises
-        ------
-        ProcedureError
-            The procedure in the folder is damaged.
-        OutputError
-            The folder cannot be written, or others have changed this procedure since it was loaded.
-
-        Examples
-        --------
-        >>> proc.save("sandwich.proc")
-        >>> sc.load("sandwich.proc") == proc
-        True
-        """
-        mine = Change(self.learned, self.corrections, self.card, self.revision, self.taught_from)
-        revision, made = save(path, mine)
-        on_disk = replace(self, revision=revision, corrections=made)
+        """Save the procedure to the folder or address (s3://, gs://) at `path`, as a new revision."""
+        mine = Change(self.learned, self.corrections, self.card(), self.revision, self.taught_from)
+        on_disk = replace(self, corrections=save(path, mine), revision=mine.name)
         vars(self).clear()  # also cached values
         vars(self).update(vars(on_disk))
 

@@ -1,29 +1,12 @@
-"""The folder of a procedure: immutable revisions, a pointer to one of them, and a list of events.
-
-CURRENT                 the name of the current revision
-revisions/NAME/         one learned state, which never changes:
-  config.json           every setting, seed and version, and digests of the other files
-  procedure.json        the steps, and of each video the segments in seconds and the annotations
-  model.safetensors     the fitted method
-  check.json            the reference statistics of `check`
-  loss.csv              the loss after every training iteration, if the method trains
-  README.md             a model card
-events.jsonl            everything that people did, one event a line; see `corrections.py`
-severity.json           which steps are critical, optional or free in order; users may edit it
-rules.toml              what every video must do, written by users or the page
-
-All other files belong to the user, and stepcut neither reads nor changes them. Saving writes a
-revision, then the events, then the pointer, each whole or not at all.
-"""
+"""Read and write the procedure in a folder; `folder.py` says what is in it."""
 
 import contextlib
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -54,19 +37,20 @@ from stepcut.procedure.corrections import (
     Corrections,
     Event,
     Log,
+    Made,
     append,
     carry,
     corrections_of,
     edit_event,
-    line_of,
+    lines_of,
     read_log,
-    with_events,
 )
 from stepcut.procedure.folder import (
     CURRENT,
     NAME,
     REVISIONS,
     Opened,
+    Place,
     check_output,
     check_procedure,
     current,
@@ -74,21 +58,19 @@ from stepcut.procedure.folder import (
     digest,
     is_old,
     new_folder,
+    open_at,
     point,
     put_revision,
     read_checked,
-    read_sealed,
 )
-from stepcut.procedure.learned import (
-    LABELS,
-    Config,
-    Learned,
-    Saved,
-    document_of,
-    read_learned,
-    saved_of,
+from stepcut.procedure.learned import LABELS, Config, Learned, saved_of
+from stepcut.procedure.old import (
+    check_of_0_3,
+    convert,
+    first_corrections,
+    open_old,
+    remove_converted,
 )
-from stepcut.procedure.old import check_of_0_3, convert, open_old, remove_converted
 from stepcut.progress import warn_once
 
 # ------------------------------------------------------------------ reading
@@ -108,21 +90,7 @@ def open_revision(path: AnyPath, name: str | None = None) -> Opened:
         return open_at(folder / REVISIONS / name, log)
 
 
-def open_at(place: Path | Address, log: Log) -> Opened:
-    """Read the revision at `place`, with the events `log` of its folder."""
-    record = read_sealed(place)
-    saved = msgspec.convert(json.loads(read_checked(place, record, "procedure.json")), Saved)
-    learned = read_learned(msgspec.convert(record, Config), saved)
-    return Opened(place.name, place, record, learned, log)
-
-
-def corrections_in(opened: Opened, dropped: list[Event] | None = None) -> Corrections:
-    """Return the corrections of a learned state on disk; `dropped` collects those that do not fit."""
-    events = opened.log.of(opened.name)
-    return corrections_of(events, document_of(opened.learned), EVENTS, dropped=dropped)
-
-
-def read_events(folder: Path | Address) -> Log:
+def read_events(folder: Place) -> Log:
     """Read all events; refuse damaged ones."""
     log = read_log(folder)
     if log.damaged:
@@ -130,31 +98,26 @@ def read_events(folder: Path | Address) -> Log:
     return log
 
 
+def corrections_in(opened: Opened, dropped: list[Event] | None = None) -> Corrections:
+    """Return the corrections of a learned state on disk; `dropped` collects those that do not fit."""
+    return corrections_of(opened.log.of(opened.name), first_corrections(opened.learned), dropped)
+
+
 def read_config(path: AnyPath) -> Config:
     """Read the settings of the procedure at `path`."""
     return open_revision(path).learned.config
 
 
-def base_severity(
-    folder: Path | Address, steps: Sequence[str], corrections: Corrections
-) -> Severity:
-    """Read severity.json for the learned `steps`, without corrections.
-
-    Names of steps that only other states in the folder have are passed over.
-    """
+def base_severity(folder: Place, corrections: Corrections) -> Severity:
+    """Read severity.json, without corrections; names that only other states have are passed over."""
     if not (folder / FILE).exists():
         return Severity()
     names: dict[str, int] = {} if is_old(folder) else dict.fromkeys(_all_names(folder), -1)
-    now = corrections.document.model_steps(steps)
-    return read_severity(folder / FILE, now, names | former_names(steps, corrections))
+    now = corrections.document
+    return read_severity(folder / FILE, now.model_steps, names | now.former_names)
 
 
-def former_names(steps: Sequence[str], corrections: Corrections) -> dict[str, int]:
-    """Return the number of the learned step that had each name most recently."""
-    return {name: n for name, n in corrections.former_names.items() if n < len(steps)}
-
-
-def _all_names(folder: Path | Address) -> Iterator[str]:
+def _all_names(folder: Place) -> Iterator[str]:
     """Yield the names of steps in all revisions and events."""
     for event in read_log(folder).events:
         if event.verb in ("rename", "add"):
@@ -167,19 +130,19 @@ def _all_names(folder: Path | Address) -> Iterator[str]:
 
 def has_work(path: AnyPath) -> str:
     """Return what people have added to the procedure at `path`: corrections, annotations, ... or ""."""
-    folder = as_path(path)
-    opened = open_revision(folder)
-    if any(event.verb not in STARTS for event in opened.log.of(opened.name)):
+    folder, opened = as_path(path), open_revision(path)
+    verbs = {event.verb for event in opened.log.of(opened.name)}
+    if verbs - {*STARTS}:
         return "corrections"
-    if any(event.verb == "teach" for event in opened.log.of(opened.name)):
+    if "teach" in verbs:
         return "annotations"
     return FILE if (folder / FILE).exists() else ""
 
 
 def read_model(
-    opened: Opened, folder: Path | Address, kind: type[Method] | None, trust: bool
-) -> Learned:
-    """Return a learned state with its method and reference statistics; see `stepcut.load`."""
+    opened: Opened, folder: Place, kind: type[Method] | None, trust: bool
+) -> tuple[Learned, Expectations]:
+    """Return a learned state with its method, and its reference statistics; see `stepcut.load`."""
     learned, config = opened.learned, opened.learned.config
     if config.method == LABELS:
         raise ProcedureError(
@@ -203,21 +166,21 @@ def read_model(
         record = json.loads(read_checked(opened.place, opened.record, "check.json"))
         expectations = Expectations.from_json(check_of_0_3(record))
     config = msgspec.structs.replace(config, backbone=backbone)
-    return replace(learned, config=config, method=method, expectations=expectations)
+    return replace(learned, config=config, method=method), expectations
 
 
 # ------------------------------------------------------------------ writing
 
 
 @contextlib.contextmanager
-def writing(folder: Path | Address) -> Iterator[Log]:
+def writing(folder: Place) -> Iterator[Log]:
     """Lock the procedure in `folder` for changes, and yield its events.
 
     A folder of an earlier version is converted first. Addresses have no locks.
     """
     if isinstance(folder, Address):
         with damaged(folder):
-            log = read_events(folder) if not is_old(folder) else Log()
+            log = Log() if is_old(folder) else read_events(folder)
         yield log
         return
     with output_errors(folder), hold(folder):
@@ -235,7 +198,7 @@ class Change:
 
     learned: Learned
     corrections: Corrections
-    card: Callable[[], str]
+    card: str
     revision: str
     """The revision on disk that it was read from, or ""."""
     taught_from: tuple[str, Corrections] | None
@@ -246,15 +209,15 @@ class Change:
         """The name of the revision: its fingerprint, or a hash of its content."""
         if NAME.fullmatch(name := self.learned.config.fingerprint):
             return name
-        content = msgspec.to_builtins([self.learned.config, saved_of(self.learned)])
+        content = [msgspec.to_builtins(self.learned.config), saved_of(self.learned)]
         return digest(json.dumps(content, sort_keys=True, default=str).encode())
 
 
-def save(path: AnyPath, change: Change) -> tuple[str, Corrections]:
+def save(path: AnyPath, change: Change) -> Corrections:
     """Write a learned state as the current revision of the procedure at `path`.
 
     Its edits are added to those on disk. If others have changed the same revision since it was
-    read, saving is refused. Returns the name of the revision, and the corrections on disk.
+    read, saving is refused. Returns the corrections on disk.
     """
     target = as_path(path)
     if change.learned.method is not None:
@@ -271,10 +234,10 @@ def save(path: AnyPath, change: Change) -> tuple[str, Corrections]:
                         raise
                 else:
                     sync_folder(target.parent)
-                    return change.name, made
+                    return made
     check_output(target)
     with writing(target) as log:
-        return change.name, _save(change, target, log)
+        return _save(change, target, log)
 
 
 def check_keepable(method: Method, target: AnyPath) -> None:
@@ -297,9 +260,9 @@ def check_keepable(method: Method, target: AnyPath) -> None:
         ) from error
 
 
-def _save(change: Change, folder: Path | Address, log: Log) -> Corrections:
+def _save(change: Change, folder: Place, log: Log) -> Corrections:
     """Write a `change` to `folder`, whose events are `log`; return its corrections."""
-    name, mine, now = change.name, change.corrections, None
+    name, mine, taught, now = change.name, change.corrections, change.taught_from, None
     if is_old(folder) or (folder / CURRENT).exists():
         opened = open_revision(folder)
         now = opened.name, corrections_in(opened)
@@ -311,13 +274,12 @@ def _save(change: Change, folder: Path | Address, log: Log) -> Corrections:
                 f"stepcut history {shlex.quote(str(folder))} --to {events[-1].id}",
                 path=folder,
             )
-        write_revision(change, folder / REVISIONS / name)
-        made = _new_revision(change, now, folder, log)
+        _write_revision(change, folder / REVISIONS / name)
+        made = _begin_revision(change, now, folder, log)
         point(folder, name)
         return made
-    before = now[1]
-    added = mine.done[mine.saved :]
-    if not added or (change.taught_from is not None and change.taught_from[0] == name):
+    before, added = now[1], mine.done[mine.saved :]
+    if not added or (taught is not None and taught[0] == name):
         return before  # taught with nothing new
     same = mine.at == before.at or not (mine.at or before.history)
     if not same or mine.done[: mine.saved] != before.done:
@@ -326,89 +288,80 @@ def _save(change: Change, folder: Path | Address, log: Log) -> Corrections:
             "Load it again and repeat the change, or save it under another name.",
             path=folder,
         )
-    return mine.on_disk(add_events(folder, log, name, map(edit_event, added)).last)
+    log = _add_events(folder, log, name, map(edit_event, added))
+    return mine.on_disk(log.events[-1].id)
 
 
-def _new_revision(
-    change: Change, now: tuple[str, Corrections] | None, folder: Path | Address, log: Log
+def _begin_revision(
+    change: Change, now: tuple[str, Corrections] | None, folder: Place, log: Log
 ) -> Corrections:
     """Append the events that begin a revision; `now` is the one that it replaces.
 
     Edits made while `teach` ran are applied on top.
     """
     mine, taught = change.corrections, change.taught_from
-    lost: list[dict[str, Any]] = []
+    lost = [] if now is None else list(now[1].history)
     if now is not None and taught is not None and taught[0] == now[0]:
         learned, present = taught[1].done, now[1].done
         kept = [one == other for one, other in zip(learned, present, strict=False)]
         count = [*kept, False].index(False)
         mine, lost = carry(now[1], count, mine)
         lost += learned[count:]  # undone meanwhile
-    elif now is not None:
-        lost = list(now[1].history)
-    values = {"from": now[0]} if now is not None else {}
-    made = [("teach" if taught else "learn", values), *map(edit_event, mine.history)]
-    made += [("undo", {})] * len(mine.undone)
-    made += _severity_edit(change.learned, folder, mine, new=now is None)
-    back = log.last
-    log = add_events(folder, log, change.name, made)
+    begin: Made = ("teach" if taught else "learn", {"from": now[0]} if now else {})
+    made = [begin, *map(edit_event, mine.history), *[("undo", {})] * len(mine.undone)]
+    made += _keep_severity(change.learned, folder, mine, new=now is None)
+    back = log.events[-1].id if log.events else 0
+    log = _add_events(folder, log, change.name, made)
     if lost:
         warn_once(
             f"{folder}: {len(lost)} corrections do not fit the new steps. They are kept with the "
             f"earlier state; to go back to it: stepcut history {shlex.quote(str(folder))} "
             f"--to {back}"
         )
-    return corrections_of(log.of(change.name), mine.learned, EVENTS)
+    return corrections_of(log.of(change.name), Corrections(mine.learned))
 
 
-def _severity_edit(
-    learned: Learned, folder: Path | Address, mine: Corrections, new: bool
-) -> list[tuple[str, dict[str, Any]]]:
+def _keep_severity(learned: Learned, folder: Place, mine: Corrections, new: bool) -> list[Made]:
     """Keep the severities of a state, in severity.json of a new folder or as an edit."""
     if learned.expectations is None:
         return []
-    base = learned.expectations.severity
-    names, former = mine.document.model_steps(learned.steps), former_names(learned.steps, mine)
+    base, now = learned.expectations.severity, mine.document
     if new:
         if base.by_name(learned.steps) or base.alarm_at:
             write_json(folder / FILE, base.to_json(learned.steps), follow=False)
         if rules := learned.expectations.rules:
+            names, former = now.model_steps, now.former_names
             write_rules(folder / RULES, [rule.renamed(names, former) or rule for rule in rules])
         return []
-    there = mine.severity(base_severity(folder, learned.steps, mine))
-    wanted = mine.severity(base)
+    there, wanted = now.severity(base_severity(folder, mine)), now.severity(base)
     kinds = {
         str(step): [kind for kind in KINDS if step in getattr(wanted, kind)]
         for step in range(len(learned.steps))
         if any((step in getattr(wanted, kind)) != (step in getattr(there, kind)) for kind in KINDS)
     }
-    if not kinds:
-        return []
-    step = mine.document.now[int(next(iter(kinds)))]
-    return [("severity", {"step": step, "severity": None, "kinds": kinds})]
+    step = now.now[int(next(iter(kinds)))] if kinds else None
+    return [("severity", {"step": step, "severity": None, "kinds": kinds})] if kinds else []
 
 
-def write_revision(change: Change, place: Path | Address) -> None:
+def _write_revision(change: Change, place: Place) -> None:
     """Write a learned state, without corrections, to the new folder `place`."""
     learned, method = change.learned, change.learned.method
     with new_folder(place) as fresh:
-        write_json(fresh / "procedure.json", msgspec.to_builtins(saved_of(learned)))
+        write_json(fresh / "procedure.json", saved_of(learned))
         if method is not None and learned.expectations is not None:
             arrays = {key: np.array(array, order="C") for key, array in method.state().items()}
             write_bytes(fresh / "model.safetensors", safetensors.numpy.save(arrays))
             write_json(fresh / "check.json", learned.expectations.to_json())
-            write_bytes(fresh / "README.md", change.card().encode())
+            write_bytes(fresh / "README.md", change.card.encode())
             if method.curve_ is not None:
                 method.curve_.save(fresh / "loss.csv")
         put_revision(fresh, place, learned.config)
 
 
-def add_events(
-    folder: Path | Address, log: Log, name: str, made: Iterable[tuple[str, dict[str, Any]]]
-) -> Log:
+def _add_events(folder: Place, log: Log, name: str, made: Iterable[Made]) -> Log:
     """Append events about the revision `name` to `log` and to its file."""
-    after = with_events(log, name, made)
+    after = log.plus(name, made)
     if isinstance(folder, Address):
-        write_bytes(folder / EVENTS, b"".join(map(line_of, after.events)))
+        write_bytes(folder / EVENTS, lines_of(after.events))
         return after
     return append(folder, log, after.events[len(log.events) :])
