@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shared import arguments, recipes, report
 from stepcut.methods import StepCut
-from stepcut.methods.groups import find_groups
+from stepcut.methods.similar import find_groups
 from stepcut.tables import Table
 from stepcut.toy import toy_features
 

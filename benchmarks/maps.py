@@ -241,7 +241,7 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     from stepcut.evaluation import score
     from stepcut.evaluation.compare import baseline
     from stepcut.methods import METHODS
-    from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
+    from stepcut.methods.baselines import KMeans, smooth_embedding
     from stepcut.paper.cnc.settings import preset_settings
 
     row, seed, k = cell

@@ -19,7 +19,7 @@ from shared import Kept, arguments, report
 from stepcut import __version__
 from stepcut.methods import StepCut
 from stepcut.methods.constraints import Constraint
-from stepcut.methods.suggest import suggest
+from stepcut.methods.similar import suggest
 from stepcut.tables import Table
 from teach import Column, figures, knots, recipes
 

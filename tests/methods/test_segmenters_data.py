@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stepcut.methods.baselines.trivial import Uniform
+from stepcut.methods.baselines import Uniform
 from stepcut.paper.cnc.graph import chain, energy, expand
 from stepcut.paper.cnc.procut import ProCut
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stepcut.methods import StepCut
-from stepcut.methods.suggest import MEDIAN, distances, suggest
+from stepcut.methods.similar import MEDIAN, distances, suggest
 from stepcut.toy import toy_features
 
 

@@ -10,7 +10,7 @@ from errors_kit import raises
 import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError
 from stepcut.methods import StepCut
-from stepcut.methods.baselines.kmeans import KMeans
+from stepcut.methods.baselines import KMeans
 from stepcut.toy import toy_features
 
 QUICK: dict[str, Any] = {"restarts": 2}

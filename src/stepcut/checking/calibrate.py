@@ -20,8 +20,8 @@ from stepcut.checking.score import MEASURES, Copy
 from stepcut.checking.task import learn_task
 from stepcut.checking.usual import MOST, Usual, learn_usual
 from stepcut.errors import OptionError
-from stepcut.methods.groups import find_groups
 from stepcut.methods.method import LeftOut
+from stepcut.methods.similar import find_groups
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import find_occurrences, graph_of_occurrences
 from stepcut.order.orders import Labels

@@ -1,15 +1,4 @@
-"""Methods: from features to steps. Choose one by name, or pass an object derived from `Method`.
-
-    fit(videos, constraints) -> self   learn from (T, d) or maps (T, C, h, w) per video
-    read(video) -> Reading             labels (T,), probabilities (T, K), novelty and embedding
-    settings(), state()                JSON-able settings, and arrays
-    restore(settings, state)           rebuild the method from them
-    online()                           an object with `push(row) -> (K,)`, from the past only
-
-A class declares `chooses_steps` (K may be "auto" or a range) and `learns_from` (parts of
-`stepcut.methods.constraints.Constraint`). After `fit`: `labels_` (a list of (T,) step numbers) and
-`steps_` (K).
-"""
+"""Methods: from features to steps. Choose one by name, or pass an object derived from `Method`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,13 +13,13 @@ from stepcut.timeline import BACKGROUND
 METHODS: Mapping[str, Any] = Lazy(
     {
         "stepcut": "stepcut.methods.stepcut.method:StepCut",
-        "kmeans": "stepcut.methods.baselines.kmeans:KMeans",
-        "asot": "stepcut.methods.baselines.asot:Asot",
-        "tw-finch": "stepcut.methods.baselines.per_video:TwFinch",
-        "spectral": "stepcut.methods.baselines.per_video:Spectral",
-        "random": "stepcut.methods.baselines.trivial:Random",
-        "uniform": "stepcut.methods.baselines.trivial:Uniform",
-        "one-cluster": "stepcut.methods.baselines.trivial:OneCluster",
+        "kmeans": "stepcut.methods.baselines:KMeans",
+        "asot": "stepcut.methods.baselines:Asot",
+        "tw-finch": "stepcut.methods.baselines:TwFinch",
+        "spectral": "stepcut.methods.baselines:Spectral",
+        "random": "stepcut.methods.baselines:Random",
+        "uniform": "stepcut.methods.baselines:Uniform",
+        "one-cluster": "stepcut.methods.baselines:OneCluster",
         **WING["method"],
     }
 )
@@ -40,33 +29,21 @@ METHODS: Mapping[str, Any] = Lazy(
 def find_method(method: Any, setting: str = "method") -> Any:
     """Return the class (or object) of that name, or the object itself; refuse what is no `Method`."""
     part = find("method", method, METHODS, setting) if isinstance(method, str) else method
-    named = isinstance(part, type)
-    if isinstance(part, Method) or (named and part is not method and issubclass(part, Method)):
+    named, given = isinstance(part, type), part is method
+    if isinstance(part, Method) or (named and not given and issubclass(part, Method)):
         return part
-    fix = (
-        f"pass an object, {part.__name__}(...)"
-        if named and part is method
-        else (
+    if named and given:
+        what, fix = f"{part.__name__} is a class", f"pass an object, {part.__name__}(...)"
+    else:
+        what = f"{method!r} is not a method"
+        fix = (
             f"give a name ({', '.join(METHODS)}) or an object of a class derived from "
             "stepcut.methods.Method; see docs/extend.md"
         )
-    )
-    what = (
-        f"{part.__name__} is a class" if part is method and named else f"{method!r} is not a method"
-    )
     raise OptionError(f"{setting}={what}; {fix}.", setting=setting, value=method)
 
 
 __all__ = [
-    "BACKGROUND",
-    "METHODS",
-    "OPEN",
-    "Constraint",
-    "Constraints",
-    "Method",
-    "Online",
-    "Reading",
-    "StepCut",
-    "Window",
-    "find_method",
-]
+    "BACKGROUND", "METHODS", "OPEN", "Constraint", "Constraints", "Method", "Online", "Reading",
+    "StepCut", "Window", "find_method",
+]  # fmt: skip

@@ -18,15 +18,10 @@ TINY = 1e-30
 EXACT = 2048
 """Up to this dimension, principal directions are exact; beyond, they are found by iteration."""
 SPARE, PASSES = 32, 6
-"""Additional columns and number of passes of the iteration."""
 
 
 class Computed(Sequence[Made], Generic[Item, Made]):
-    """A sequence of `make(item)`, computed at every access, so that large results need no memory.
-
-    >>> list(Computed(len, ["a", "bc"]))
-    [1, 2]
-    """
+    """A sequence of `make(item)`, computed at every access, so that large results need no memory."""
 
     def __init__(self, make: Callable[[Item], Made], items: Sequence[Item]) -> None:
         self.make, self.items = make, items
@@ -84,9 +79,8 @@ def scatter(videos: Iterable[Floats]) -> Floats:
 def strongest_directions(videos: Sequence[Floats], count: int) -> tuple[Floats, Floats]:
     """Principal directions of all rows of centred videos (T, d), (d, count), and their variances.
 
-    Up to `EXACT` dimensions, they are eigenvectors of the scatter matrix, in d^3 operations.
-    Beyond, subspace iteration is linear in d (Halko, Martinsson and Tropp 2011): `PASSES` times,
-    B <- orth( sum X' X B ), from a random B with `SPARE` additional columns.
+    Beyond `EXACT` dimensions by subspace iteration (Halko, Martinsson and Tropp 2011), linear in d:
+    `PASSES` times, B <- orth( sum X' X B ), from a random B with `SPARE` additional columns.
     """
     dim = videos[0].shape[1]
     if dim <= EXACT:

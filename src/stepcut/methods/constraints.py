@@ -1,13 +1,4 @@
-"""Constraints: annotations of one video, per row of its features.
-
-A method that learns from annotations receives one `Constraint` (or None) per video:
-
-    labels      (T,) step numbers; -1 is background, -2 is not annotated
-    clicks      (row, step) pairs: the step is active at this row
-    complete    whether every occurrence of a step has a click: then, between neighbouring clicks of
-                steps a and b, only a, background and b may occur, in this order
-    transcript  the steps of the video in order, without times
-"""
+"""Constraints: annotations of one video, per row of its features; a method gets one `Constraint` or None per video."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,20 +38,24 @@ class Constraint:
     labels: NDArray[np.int64] | None = None
     """(T,): a step, -1 for background, -2 for not annotated; None: nothing is annotated."""
     clicks: tuple[tuple[int, int], ...] = ()
-    """(row, step), sorted by row."""
+    """(row, step), sorted by row: the step is active at this row."""
     complete: bool = True
-    """Whether `clicks` has one click for every occurrence of a step."""
+    """Whether `clicks` has one click for every occurrence of a step. Then, between neighbouring clicks
+    of steps a and b, only a, background and b may occur, in this order."""
     transcript: Transcript | None = None
 
     @property
     def parts(self) -> list[str]:
         """The parts that it has: labels, clicks, transcript."""
-        present = {
-            "labels": self.labels is not None,
-            "clicks": bool(self.clicks),
-            "transcript": self.transcript is not None,
-        }
-        return [name for name, there in present.items() if there]
+        there = (self.labels is not None, bool(self.clicks), self.transcript is not None)
+        names = ("labels", "clicks", "transcript")
+        return [name for name, present in zip(names, there, strict=True) if present]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it fixes the steps of a whole video."""
+        labelled = self.labels is not None and bool((self.labels != OPEN).all())
+        return labelled or (bool(self.clicks) and self.complete) or self.transcript is not None
 
     def as_labels(self, rows: int) -> NDArray[np.int64] | None:
         """Return the labels of all `rows`, with a click as a label of one row; None if it has none."""
@@ -77,14 +72,11 @@ Constraints = Sequence[Constraint | None]
 
 
 def as_constraints(labels: Sequence[NDArray[np.int64] | None]) -> list[Constraint | None]:
-    """Convert labels (T,) of each video, or None, to constraints."""
     return [None if one is None else Constraint(labels=one) for one in labels]
 
 
-def check_constraints(
-    constraints: Sequence[Constraint | None], lengths: Sequence[int]
-) -> list[Constraint | None]:
-    """One constraint or None per video of so many rows; refuse invalid ones."""
+def check_constraints(constraints: Constraints, lengths: Sequence[int]) -> list[Constraint | None]:
+    """Refuse constraints that do not fit videos of so many rows; None in place of empty ones."""
     if len(constraints) != len(lengths):
         raise OptionError(
             f"constraints must be a list of {len(lengths)}, one for each video; None means "
@@ -93,15 +85,14 @@ def check_constraints(
             value=len(constraints),
             allowed=len(lengths),
         )
+    checked: list[Constraint | None] = []
     for number, (one, length) in enumerate(zip(constraints, lengths, strict=True)):
         if one is not None:
             _check(one, length, f"video {number}")
-    return [one if one is not None and _says_something(one) else None for one in constraints]
-
-
-def _says_something(one: Constraint) -> bool:
-    labelled = one.labels is not None and bool((one.labels != OPEN).any())
-    return labelled or bool(one.clicks) or one.transcript is not None
+            labelled = one.labels is not None and bool((one.labels != OPEN).any())
+            one = one if labelled or one.clicks or one.transcript is not None else None
+        checked.append(one)
+    return checked
 
 
 def _check(one: Constraint, length: int, video: str) -> None:

@@ -19,9 +19,7 @@ class Merge:
     """Two groups of steps become one."""
 
     a: tuple[int, ...]
-    """Steps of the first group."""
     b: tuple[int, ...]
-    """Steps of the second group."""
     cost: float
     """Cost, as a share of the total distance between steps."""
     count: int
@@ -39,7 +37,6 @@ class Hierarchy:
     """
 
     steps: tuple[str, ...]
-    """Names of the steps."""
     merges: tuple[Merge, ...]
     """From K - 1 groups to one."""
 
@@ -80,7 +77,6 @@ class Hierarchy:
         return made
 
     def __str__(self) -> str:
-        """One line per merge."""
         lines = []
         for merge in self.merges:
             a, b = (", ".join(self.steps[step] for step in group) for group in (merge.a, merge.b))
@@ -123,18 +119,12 @@ def build_hierarchy(
         follow[:, i] += follow[:, j]
         follow[i, i] = 0
         groups[i] = tuple(sorted(groups[i] + groups[j]))
-        keep = [place for place in range(len(groups)) if place != j]
-        groups, sums, shown, follow = (
-            [groups[k] for k in keep],
-            sums[keep],
-            shown[keep],
-            follow[np.ix_(keep, keep)],
-        )
+        del groups[j]
+        keep = np.arange(len(shown)) != j
+        sums, shown, follow = sums[keep], shown[keep], follow[np.ix_(keep, keep)]
     total = sum(cost for _, _, cost in merges) or 1.0
-    return Hierarchy(
-        tuple(steps),
-        tuple(
-            Merge(a, b, round(cost / total, 4), count - 1 - place)
-            for place, (a, b, cost) in enumerate(merges)
-        ),
-    )
+    shares = [
+        Merge(a, b, round(cost / total, 4), count - 1 - place)
+        for place, (a, b, cost) in enumerate(merges)
+    ]
+    return Hierarchy(tuple(steps), tuple(shares))

@@ -20,8 +20,6 @@ StepCount = int | Literal["auto"] | tuple[int, int]
 """Number of steps: a number, "auto", or (fewest, most)."""
 T = TypeVar("T")
 
-SLACK = 1e-3
-"""Tolerance of the sum of probabilities, which may be float16."""
 BLOCK = 65_536
 """Frames per block, to limit memory."""
 MANY = 64
@@ -74,15 +72,8 @@ def plain_numbers(settings: Any) -> Any:
 
 def part(state: Mapping[str, T], prefix: str) -> dict[str, T]:
     """Entries of a `state` whose name starts with `prefix`, by the rest of their name."""
-    return {
-        key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)
-    }
-
-
-def as_learned(kept: Array) -> Any:
-    """An array of a `state` as float64, or as a number if it has no dimensions."""
-    wide = np.asarray(kept, dtype=np.float64)
-    return wide if wide.ndim else wide.item()
+    named = state.items()
+    return {key.removeprefix(prefix): value for key, value in named if key.startswith(prefix)}
 
 
 def kept_settings(method: object) -> dict[str, Any]:
@@ -90,11 +81,8 @@ def kept_settings(method: object) -> dict[str, Any]:
     names = list(inspect.signature(type(method)).parameters)
     for name in names:
         if not hasattr(method, name):
-            raise OptionError(
-                f"{type(method).__name__}: __init__ takes {name} but does not store it; add "
-                f"self.{name} = {name}.",
-                setting=name,
-            )
+            what = f"{type(method).__name__}: __init__ takes {name} but does not store it"
+            raise OptionError(f"{what}; add self.{name} = {name}.", setting=name)
     return {name: getattr(method, name) for name in names}
 
 
@@ -109,10 +97,8 @@ def check_videos(
     alone = isinstance(videos, np.ndarray) and videos.ndim < 3
     if alone or not isinstance(videos, Iterable) or not len(videos := list(videos)):
         seen = f"one array of shape {np.shape(videos)}" if alone else repr(videos)
-        raise FeatureError(
-            f"videos is {'empty' if seen == '[]' else seen}; give a list of at least one (T, d) array.",
-            setting="videos",
-        )
+        what = f"videos is {'empty' if seen == '[]' else seen}"
+        raise FeatureError(f"{what}; give a list of at least one (T, d) array.", setting="videos")
     checked: list[NDArray[Any]] = []
     for number, video in enumerate(videos):
         with placed(video=str(number)):
@@ -134,29 +120,23 @@ def check_videos(
 
 def check_shares(shares: Any, frames: int, steps: int, whose: object) -> NDArray[Any]:
     """Validate step probabilities (`frames`, `steps`) with rows that sum to 1."""
-    array, name = np.asarray(shares), type(whose).__name__
-    if array.shape != (frames, steps):
-        raise OptionError(
-            f"{name}: probabilities of a video of {frames} rows are {array.shape}; they must be "
-            f"({frames}, {steps}), one column per step.",
-            setting="probabilities",
-            value=array.shape,
-            allowed=(frames, steps),
-        )
-    sums = array.sum(axis=1)
-    if len(bad := np.flatnonzero(~(np.abs(sums - 1) < SLACK))):
-        row, total = bad[0], sums[bad[0]]
-        raise OptionError(
-            f"{name}: probabilities of row {row} sum to {total:g}; they must sum to 1.",
-            setting="probabilities",
-            value=total,
-            allowed=1,
-        )
-    return array
+    array = np.asarray(shares)
+    seen: object = array.shape
+    wanted: object = (frames, steps)
+    if seen != wanted:
+        what = f"a video of {frames} rows are {seen}; they must be {wanted}, one column per step."
+    else:
+        sums = array.sum(axis=1)
+        bad = np.flatnonzero(~(np.abs(sums - 1) < 1e-3))  # they may be float16
+        if not len(bad):
+            return array
+        seen, wanted = sums[bad[0]], 1
+        what = f"row {bad[0]} sum to {seen:g}; they must sum to 1."
+    text = f"{type(whose).__name__}: probabilities of {what}"
+    raise OptionError(text, setting="probabilities", value=seen, allowed=wanted)
 
 
 def check_fitted(method: object, learned: str) -> None:
-    """Refuse a method that lacks the `learned` attribute."""
     if not hasattr(method, learned):
         raise NotLearned("this method has not been fitted; call fit(features) first.")
 

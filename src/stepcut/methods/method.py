@@ -65,10 +65,8 @@ class Curve:
 
     def csv(self) -> str:
         """Return CSV: the number of the iteration, then the loss and its terms."""
-        head, rows = ["iteration", *self.names], enumerate(self.values, start=1)
-        return "".join(
-            ",".join(line) + "\n" for line in [head, *([str(n), *map(str, row)] for n, row in rows)]
-        )
+        rows = [[str(number), *map(str, row)] for number, row in enumerate(self.values, start=1)]
+        return "".join(",".join(line) + "\n" for line in [["iteration", *self.names], *rows])
 
     def save(self, path: AnyPath) -> None:
         """Write the curve as CSV to `path`, atomically."""
@@ -76,21 +74,19 @@ class Curve:
 
 
 class LeftOut(NamedTuple):
-    """Held-out predictions: each training video as if it were new."""
+    """Held-out predictions: each training video as if it were new. The last three are None if the
+    method has no embedding or groups."""
 
-    labels: list[Labels]
-    """Step of each row, (T,) per video."""
-    probabilities: list[NDArray[np.float64]]
-    """(T, K) per video."""
-    novelty: list[NDArray[np.float64]]
-    """(T,) per video."""
+    labels: list[Labels]  # (T,) per video
+    probabilities: list[NDArray[np.float64]]  # (T, K)
+    novelty: list[NDArray[np.float64]]  # (T,)
     looks: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
-    """Embedding (T, p) and step centres (K, p) per video, if the method has them."""
+    """Embedding (T, p) and step centres (K, p) per video."""
     embed: Callable[[int, int, NDArray[np.int64] | None], NDArray[np.float64]] | None = None
     """embed(without, place, kept): the embedding (T, p) of the `kept` rows, or all, of the video at
-    `place`, learned without the videos of group `without`; None if the method has none."""
+    `place`, learned without the videos of group `without`."""
     groups: list[int] | None = None
-    """The group that each video was held out with, if the method has groups."""
+    """The group that each video was held out with."""
 
     def of(self, places: Sequence[int]) -> "LeftOut":
         """Select the videos at `places`, which are renumbered from 0."""
@@ -244,11 +240,8 @@ class Method:
         for one in constraints or ():
             for name in () if one is None else one.parts:
                 if name not in self.learns_from:
-                    raise OptionError(
-                        f"method {type(self).__name__} does not learn from {name}; the default "
-                        "method does.",
-                        setting=name,
-                    )
+                    what = f"method {type(self).__name__} does not learn from {name}"
+                    raise OptionError(f"{what}; the default method does.", setting=name)
 
     @classmethod
     def described(cls) -> dict[str, Setting]:
@@ -262,31 +255,29 @@ class Method:
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor arguments as JSON values, for `restore`."""
-        kept = plain_numbers(kept_settings(self)).items()
+        kept: dict[str, Any] = plain_numbers(kept_settings(self))
         return {
-            name: float(value) if isinstance(value, Fraction) else value for name, value in kept
+            n: float(value) if isinstance(value, Fraction) else value for n, value in kept.items()
         }
 
     def state(self) -> dict[str, Array]:
         """Return arrays whose names end in `_` and the training labels, for `restore`."""
         check_fitted(self, "dimension_")
-        arrays = {
-            name: value
-            for name, value in vars(self).items()
-            if name.endswith("_") and isinstance(value, np.ndarray)
+        learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        return {
+            "dimension_": np.asarray(self.dimension_, dtype=np.int64),
+            **{name: value for name, value in learned.items() if isinstance(value, np.ndarray)},
+            **named_labels("labels.", self.labels_),
         }
-        labels = {f"labels.{number:05d}": each for number, each in enumerate(self.labels_)}
-        return {"dimension_": np.asarray(self.dimension_, dtype=np.int64), **arrays, **labels}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
         """Rebuild a method from its `settings()` and `state()`."""
         method = cls(**settings)
-        labels = part(state, "labels.")
-        vars(method).update(
-            {name: array for name, array in state.items() if not name.startswith("labels.")}
-        )
-        method.labels_ = [each.astype(np.int64) for _, each in sorted(labels.items())]
+        for name, array in state.items():
+            if not name.startswith("labels."):
+                setattr(method, name, array)
+        method.labels_ = saved_labels(state, "labels.")
         method.steps_, method.dimension_ = method.count, int(state["dimension_"])
         return method
 
@@ -300,18 +291,23 @@ def _vectors(rows: Array) -> Array:
     return as_vectors(rows) if rows.ndim == 4 else rows
 
 
-class Window:
-    """The online form of any method: segment the last rows as a video, and return its last frame.
+def named_labels(prefix: str, labels: Sequence[Labels]) -> dict[str, Labels]:
+    """Labels (T,) of each video as part of a `state`, for `saved_labels`."""
+    return {f"{prefix}{number:05d}": each for number, each in enumerate(labels)}
 
-    It is causal, because it sees nothing later, and drops older rows, so memory is constant.
-    """
+
+def saved_labels(state: Mapping[str, Array], prefix: str) -> list[Labels]:
+    return [labels.astype(np.int64) for _, labels in sorted(part(state, prefix).items())]
+
+
+class Window:
+    """The online form of any method: segment the last rows as a video, and return its last frame."""
 
     def __init__(self, method: Method, seconds: int = 120) -> None:
         self.method = method
         self.rows: deque[Array] = deque(maxlen=max(1, round(Fraction(method.rate) * seconds)))
 
     def push(self, row: Array) -> NDArray[np.float64]:
-        """Take the next feature row; return its probabilities (K,)."""
         rows = check_rows([*self.rows, row], "the rows so far")[-(self.rows.maxlen or 1) :]
         last: NDArray[np.float64] = self.method.read(rows).probabilities[-1]
         self.rows.append(rows[-1].copy())  # only if the method accepts it

@@ -19,6 +19,7 @@ NO_LABELS = (
     "Not measured: clicks and transcripts do not show when steps end. "
     "Label three videos to measure it."
 )
+ONE_LABELLED = "Not measured: only one video is labelled. Label two more to measure it."
 NOTHING_SHARED = (
     "The videos seem to share no steps: what is found depends on the start. "
     "Check that they show one task, or use other features."
@@ -106,12 +107,8 @@ def measure(labels: Sequence[Labels | None], held_out: Sequence[Labels], count: 
         if true is not None and (true != OPEN).mean() >= LABELLED
     ]
     number = len(pairs)
-    if number == 0:
-        return Quality(why=NO_LABELS)
-    if number == 1:
-        return Quality(
-            why="Not measured: only one video is labelled. Label two more to measure it."
-        )
+    if number < 2:
+        return Quality(why=ONE_LABELLED if number else NO_LABELS)
     shares = np.array([(seen == true)[true != OPEN].mean() for true, seen in pairs])
     variance = (((shares - shares.mean()) ** 2).sum() + 2 * SPREAD**2) / (number + 1)
     half = float(stdtrit(number + 1, 0.9) * np.sqrt(variance / number + DRAWS**2))

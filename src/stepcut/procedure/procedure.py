@@ -31,7 +31,7 @@ from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import Array, Labels
 from stepcut.methods.method import Method
 from stepcut.methods.quality import Quality
-from stepcut.methods.suggest import suggest
+from stepcut.methods.similar import suggest
 from stepcut.order import (
     Orders,
     ProcedureGraph,

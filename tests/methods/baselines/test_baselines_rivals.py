@@ -5,16 +5,20 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from stepcut.methods.arithmetic import squared_distances
-from stepcut.methods.baselines.asot import Asot, around, transport
-from stepcut.methods.baselines.kmeans import (
+from stepcut.methods.baselines import (
+    Asot,
     KMeans,
+    OneCluster,
+    Random,
+    Uniform,
     append_time,
+    around,
     find_means,
     smooth_embedding,
     time_cost,
     time_order,
+    transport,
 )
-from stepcut.methods.baselines.trivial import OneCluster, Random, Uniform
 from stepcut.paper.cnc.procut import Subset, choose_subset
 
 

@@ -6,7 +6,7 @@ from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_rand_score
 
 from stepcut.evaluation import score
-from stepcut.methods.baselines.per_video import Spectral, TwFinch
+from stepcut.methods.baselines import Spectral, TwFinch
 
 
 def video(seed, steps=4, noise=0.4):

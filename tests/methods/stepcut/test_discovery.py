@@ -8,19 +8,17 @@ import numpy as np
 import pytest
 
 from stepcut.errors import OptionError
-from stepcut.methods.consensus import (
+from stepcut.methods.stepcut.restarts import (
     agreement,
+    choose_count,
+    choose_width,
     come_again,
     consensus,
+    find_change_points,
+    find_segments,
     first_times,
     overlap,
     pairwise_agreement,
-)
-from stepcut.methods.stepcut.change_points import find_change_points
-from stepcut.methods.stepcut.restarts import (
-    choose_count,
-    choose_width,
-    find_segments,
     usual_times,
 )
 from stepcut.methods.stepcut.slow_features import (
@@ -69,7 +67,7 @@ def test_slow_axes_find_what_is_slow_under_strong_flicker() -> None:
         slow = np.repeat(rng.normal(size=8), 40)
         rows = np.column_stack([slow, *(2 * rng.normal(size=(3, 320)))])
         videos.append(centre(rows))
-    axis = slow_axes(videos, 10.0, 1)[:, 0]
+    axis = slow_axes(videos, 10.0)[:, 0]
     assert abs(axis[0]) > 0.9 * np.linalg.norm(axis)
     # The principal direction would be one of the three that flicker.
     assert videos[0].std(axis=0).argmax() != 0
@@ -82,7 +80,7 @@ def test_refined_axes_leave_out_what_differs_between_videos() -> None:
     for cut in labels:
         particular = np.repeat(rng.normal(size=3), 30)  # as slow as a step, other in every video
         videos.append(centre(np.column_stack([np.array([-1.0, 0.0, 1.0])[cut], particular])))
-    axis = refined_axes(videos, labels, 3, 1)[:, 0]
+    axis = refined_axes(videos, labels, 3)[:, 0]
     assert abs(axis[0]) > abs(axis[1])
 
 
@@ -110,13 +108,12 @@ def test_consensus_whatever_their_numbers() -> None:
 
 def test_whether_most_steps_come_again() -> None:
     rounds = [np.repeat([0, 1, 2, 1, 2, 3, 3], length) for length in (3, 5, 9)]
-    assert not come_again([rounds], 4, 1)  # two of four
-    assert come_again([rounds, [cut[len(cut) // 7 :] for cut in rounds]], 4, 1)  # and two of three
-    assert not come_again([[np.array([0, 0, -1, 0, 0])]], 1, 1)  # a pause is no end
-    assert come_again(
-        [[np.array([0, 0, 1, 0, 0])]], 2, 2
-    )  # what is hardly there does not count, but ends a step
-    assert not come_again([[np.array([-1])]], 2, 1)
+    assert not come_again(rounds, 4, 1)  # two of four
+    assert come_again([*rounds, *(cut[len(cut) // 7 :] for cut in rounds)], 4, 1)  # two of three
+    assert not come_again([np.array([0, 0, -1, 0, 0])], 1, 1)  # a pause is no end
+    # What is hardly there does not count, but ends a step.
+    assert come_again([np.array([0, 0, 1, 0, 0])], 2, 2)
+    assert not come_again([np.array([-1])], 2, 1)
 
 
 def test_when_steps_first_come() -> None:

@@ -9,7 +9,7 @@ from errors_kit import raises
 
 import stepcut as sc
 from stepcut.errors import OptionError, ProcedureError
-from stepcut.methods.baselines.kmeans import KMeans
+from stepcut.methods.baselines import KMeans
 from stepcut.methods.constraints import Constraint
 from stepcut.paper.cnc.method import CnC
 from stepcut.paper.cnc.procut import ProCut

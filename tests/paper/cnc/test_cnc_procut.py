@@ -5,7 +5,7 @@ import pytest
 from errors_kit import raises
 
 from stepcut.errors import OptionError
-from stepcut.methods.baselines.kmeans import KMeans
+from stepcut.methods.baselines import KMeans
 from stepcut.paper.cnc.graph import chain, energy, window_links
 from stepcut.paper.cnc.procut import ProCut
 

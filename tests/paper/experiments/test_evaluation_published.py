@@ -102,7 +102,7 @@ def test_one_cluster_scores_what_the_authors_evaluators_give(parts, protocol, ex
     ids=["image", "clip"],
 )
 def test_uniform_and_smooth_on_captaincook4d(shared_data, features, clock, smooth):
-    from stepcut.methods.baselines.kmeans import KMeans, smooth_embedding
+    from stepcut.methods.baselines import KMeans, smooth_embedding
     from stepcut.paper.datasets import load
 
     uniform, ours = [], []

@@ -26,14 +26,12 @@ Numbers = NDArray[np.int64]
 class Chain:
     """Nodes, each one state, with the transitions between them and where each is allowed."""
 
-    states: Numbers
-    """(N,): the state of each node"""
-    allowed: NDArray[np.bool_]
-    """(T, N), or (0, N) where every node is allowed at every row"""
+    states: Numbers  # (N,), of each node
+    allowed: NDArray[np.bool_]  # (T, N), or (0, N) where every node is allowed at every row
     ends: tuple[Floats, Floats]
-    """(N,) each: probability to begin at each node; 1 where the video may end, otherwise 0"""
+    """(N,) each: probability to begin at each node; 1 where the video may end, otherwise 0."""
     edges: Numbers
-    """(E, 2): transitions of a left-right chain; none where any state may follow any other"""
+    """(E, 2): transitions of a left-right chain; none where any state may follow any other."""
 
     def posterior(self, evidence: Floats, stay: float) -> Floats:
         """How likely each state is at each row, given the whole video: (T, S)."""
@@ -53,8 +51,8 @@ class Chain:
         )
         if likelihood == -np.inf:
             raise AnnotationError(
-                "the annotations of a video contradict each other: no sequence of steps fits all of them. "
-                "Check its clicks and its transcript."
+                "the annotations of a video contradict each other: no sequence of steps fits all of "
+                "them. Check its clicks and its transcript."
             )
         return np.asarray(found), float(likelihood)
 

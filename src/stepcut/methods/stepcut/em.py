@@ -37,18 +37,13 @@ NEVER = -1e6
 class Joined:
     """Videos put end to end, so that numpy works on all rows at once."""
 
-    rows: NDArray[Any]
-    """(R, p)"""
-    times: Floats
-    """(R,), normalised"""
-    video: NDArray[np.int64]
-    """(R,), the number of each row's video"""
-    starts: NDArray[np.int64]
-    """Where each video begins."""
+    rows: NDArray[Any]  # (R, p)
+    times: Floats  # (R,), normalised
+    video: NDArray[np.int64]  # (R,), the number of each row's video
+    starts: NDArray[np.int64]  # where each video begins
 
     @classmethod
     def of(cls, videos: Sequence[NDArray[Any]]) -> Self:
-        """`videos` (T, p) of at least a row each."""
         lengths = [len(rows) for rows in videos]
         times = np.concatenate([normalised_times(length) for length in lengths])
         starts = np.cumsum([0, *lengths[:-1]])
@@ -57,11 +52,9 @@ class Joined:
         )
 
     def total(self, rows: Floats) -> Floats:
-        """The sum (V, K) over each video of `rows` (R, K)."""
         return np.asarray(np.add.reduceat(rows, self.starts, axis=0))
 
     def split(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
-        """`rows` (R, ...), per video again."""
         return np.split(rows, self.starts[1:])
 
 
@@ -69,18 +62,14 @@ class Joined:
 class Emission:
     """The emission of every state, as estimated by the M-step."""
 
-    weights: Floats
-    """(p, S)"""
-    bias: Floats
-    """(S,)"""
-    timing: Floats
-    """(bins, S): prior log p(t | k)"""
+    weights: Floats  # (p, S)
+    bias: Floats  # (S,)
+    timing: Floats  # (bins, S): prior log p(t | k)
 
     def evidence(self, rows: NDArray[Any], times: Floats, observation: float) -> Floats:
-        """(T, S) from rows (T, p) at normalised `times` (T,); `observation`: rows per independent observation."""
-        return np.asarray(
-            (rows @ self.weights + self.bias + self.timing[time_bins(times)]) / observation
-        )
+        """(T, S) from rows (T, p) at normalised `times` (T,)."""
+        scores = rows @ self.weights + self.bias + self.timing[time_bins(times)]
+        return np.asarray(scores / observation)
 
 
 @dataclass
@@ -89,15 +78,10 @@ class EM:
 
     videos: Joined
     chains: Sequence[Chain]
-    """Of every video."""
-    posterior: Floats
-    """(R, S): how likely each state is at each row; where EM starts"""
-    trust: Floats
-    """(R,): what each row counts"""
-    stay: float
-    """Probability that a state continues in the next row."""
-    observation: float
-    """Rows that count as one independent observation."""
+    posterior: Floats  # (R, S), where EM starts
+    trust: Floats  # (R,): what each row counts
+    stay: float  # probability that a state continues in the next row
+    observation: float  # rows that count as one independent observation
     shortest: float
     """Rows for which a video must show a state to count fully in its mean."""
     share: Floats
@@ -120,7 +104,6 @@ class EM:
         self.binned = csr_array((np.ones(len(rows)), at), shape=(BINS, len(rows)))
 
     def run(self, iterations: int) -> Emission:
-        """Alternate so often; give the last estimate."""
         for _ in range(iterations):
             self.expect(self.maximise())
         return self.maximise()
@@ -133,29 +116,26 @@ class EM:
 
             sum over rows and states of  p_k (x - m_k)(x - m_k)'  =  X - S' M - M' S + M' diag(n) M
         """
-        rows, dim, kind = self.videos.rows, self.videos.rows.shape[1], self.videos.rows.dtype
+        rows, kind = self.videos.rows, self.videos.rows.dtype
+        dim = rows.shape[1]
         trusted, scatter = self.posterior * self.trust[:, None], self.scatter
         if without is not None:
             trusted[without] = 0
             gone = rows[without]
             scatter = scatter - gone.T @ (gone * self.trust[without, None].astype(kind))
-        once = (
-            trusted
-            / np.maximum(self.videos.total(self.posterior), self.shortest)[self.videos.video]
-        )
+        lasts = np.maximum(self.videos.total(self.posterior), self.shortest)
+        once = trusted / lasts[self.videos.video]
         weight, mass = once.sum(axis=0), trusted.sum(axis=0)
         shown = weight > 1e-6
         counts = np.maximum(weight, 1e-9)
         counts[-1] += self.origin
         means = (once.T.astype(kind) @ rows) / counts[:, None]
         cross = (trusted.T.astype(kind) @ rows).T @ means
-        within = (scatter - cross - cross.T + (means.T * mass) @ means) / max(
-            float(mass.sum()), 1e-9
-        )
+        within = scatter - cross - cross.T + (means.T * mass) @ means
+        within = within / max(float(mass.sum()), 1e-9)
         level = float(np.trace(within)) / dim or 1.0
-        covariance = (
-            level * np.eye(dim) if self.isotropic else within + SHRINK * level * np.eye(dim)
-        )
+        even = level * np.eye(dim)
+        covariance = even if self.isotropic else within + SHRINK * even
         weights = np.linalg.solve(covariance, means.T)
         bias = np.where(shown, -0.5 * (means.T * weights).sum(axis=0), NEVER)
         if self.origin:
@@ -181,7 +161,6 @@ class EM:
 
 
 def time_bins(times: Floats) -> NDArray[np.int64]:
-    """The bin of the time density of each normalised time."""
     return np.minimum((times * BINS).astype(np.int64), BINS - 1)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from stepcut.methods.arithmetic import Floats
-from stepcut.methods.consensus import pair_steps
 from stepcut.methods.constraints import Constraint
 from stepcut.methods.inputs import MANY, Labels
 from stepcut.methods.stepcut.chain import Chain, build_chain
 from stepcut.methods.stepcut.em import EM, Emission, Joined
 from stepcut.methods.stepcut.model import Model, motion
+from stepcut.methods.stepcut.restarts import pair_steps
 from stepcut.methods.stepcut.slow_features import PER_STEP, smooth
 from stepcut.timeline import BACKGROUND, runs
 
@@ -163,7 +163,6 @@ def precision(videos: Sequence[Floats]) -> Any:
 
 
 def _usual_stay(usual: float) -> float:
-    """Probability that a step of usual length continues in the next row."""
     return 1 - 1 / max(usual, 2.0)
 
 
@@ -272,8 +271,7 @@ def _translate(
     observation = max(1.0, usual / PER_STEP)
     rng = np.random.default_rng(0)
 
-    def shaken(place: int) -> Floats:
-        """A start from random evidence, constant for a quarter of a step."""
+    def shaken(place: int) -> Floats:  # by random evidence, constant for a quarter of a step
         rows = len(symbols[place])
         noise = 0.1 * rng.normal(size=(-(-rows // block), states))
         return chains[place].posterior(np.repeat(noise, block, axis=0)[:rows], stay)

@@ -9,15 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import NotLearned, wrong
+from stepcut.errors import wrong
 from stepcut.methods.arithmetic import Computed, Floats, as_vectors, strongest_directions
-from stepcut.methods.constraints import (
-    OPEN,
-    Constraint,
-    Constraints,
-    check_constraints,
-    named_steps,
-)
+from stepcut.methods.constraints import OPEN, Constraints, check_constraints, named_steps
 from stepcut.methods.inputs import (
     Array,
     Labels,
@@ -26,9 +20,8 @@ from stepcut.methods.inputs import (
     check_fitted,
     check_videos,
     fingerprint,
-    part,
 )
-from stepcut.methods.method import LeftOut, Method, Online, Reading
+from stepcut.methods.method import LeftOut, Method, Online, Reading, named_labels, saved_labels
 from stepcut.methods.stepcut.chain import build_chain, soften
 from stepcut.methods.stepcut.learning import Learned, learn_model, precision, spread
 from stepcut.methods.stepcut.model import Appearance, Causal, Model, learn_appearance, most_likely
@@ -72,16 +65,10 @@ class StepCut(Method):
         above=True,
     )
     prior: float = setting(
-        1.0,
-        "Weight of when steps usually come; 0 for tasks whose steps come in any order.",
-        0,
-        100,
+        1.0, "Weight of when steps usually come; 0 for tasks whose steps come in any order.", 0, 100
     )
     background: float | None = setting(
-        None,
-        "Expected share of time that belongs to no step; None learns it.",
-        0,
-        0.95,
+        None, "Expected share of time that belongs to no step; None learns it.", 0, 0.95
     )
     restarts: int = setting(24, "From how many starts steps are discovered.", 1, 10_000)
 
@@ -90,11 +77,9 @@ class StepCut(Method):
     _start: "StepCut | None" = field(default=None, init=False)
     _shown: Sequence[Labels] | None = field(default=None, init=False)
     _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
-    _old: Mapping[str, Array] | None = field(default=None, init=False)
-    """The state of a procedure of version 0.2.0."""
 
     def start_from(self, other: "StepCut", shown: Sequence[Labels] | None = None) -> None:
-        """Start from what another method has discovered in the same videos, instead of discovering it again.
+        """Start from what another method has discovered in the same videos.
 
         `shown` are the steps (T,) of every video that a person sees now, in the numbers of the annotations: then
         a step without annotations stays where it is.
@@ -154,7 +139,7 @@ class StepCut(Method):
                 why = f"is more than the {sum(lengths)} rows of all videos; ask for fewer steps."
                 raise wrong("steps", wanted, why, sum(lengths))
             return max(wanted, annotated)
-        if annotated > 0 and any(one is not None and _is_whole(one) for one in constraints):
+        if annotated > 0 and any(one is not None and one.is_whole for one in constraints):
             return annotated
         limits = None if wanted == "auto" else wanted
         count, self.why_steps_ = choose_count(lengths, float(self.rate), limits)
@@ -220,10 +205,8 @@ class StepCut(Method):
         plane, sigma, kind = directions[:, :FEWER], float(learned.sigmas[1]), precision(centred)
         slow = [smooth(rows @ plane, sigma).astype(kind, copy=False) for rows in centred]
         self.appearance_ = learn_appearance(slow, self.labels_, self.steps_, plane, sigma)
-        nearest = np.concatenate(
-            [self.appearance_.distance(self.appearance_.view(rows)) for rows in centred]
-        )
-        self.scale_ = float(np.median(nearest)) or 1.0
+        nearest = [self.appearance_.distance(self.appearance_.view(rows)) for rows in centred]
+        self.scale_ = float(np.median(np.concatenate(nearest))) or 1.0
         self.dimension_ = len(directions)
 
     def _calibrate(
@@ -235,19 +218,17 @@ class StepCut(Method):
         constraints: Constraints,
     ) -> None:
         """Measure the temperature on annotated videos, each held out."""
-        places = [place for place, one in enumerate(constraints) if one is not None]
-        see = partial(_see_as_new, learned, videos, bool(places))
-        if len(places) > 1:
+        known = [(place, one) for place, one in enumerate(constraints) if one is not None]
+        see = partial(_see_as_new, learned, videos, bool(known))
+        if len(known) > 1:
             posteriors, _ = see()
-            rows = [_annotated_rows(constraints[place], len(videos[place])) for place in places]
-            seen = np.concatenate(
-                [posteriors[p][at] for p, (at, _) in zip(places, rows, strict=True)]
-            )
-            true = np.concatenate([step for _, step in rows])
-            if len(true):
-                place = np.arange(len(true))
+            pairs = [(one.as_labels(len(videos[p])), posteriors[p]) for p, one in known]
+            fixed = [(a[a != OPEN], seen[a != OPEN]) for a, seen in pairs if a is not None]
+            if any(len(labels) for labels, _ in fixed):
+                true, seen = (np.concatenate(side) for side in zip(*fixed, strict=True))
+                at = np.arange(len(true))
                 losses = [
-                    -float(np.log(soften(seen, heat)[place, true] + 1e-12).sum())
+                    -float(np.log(soften(seen, heat)[at, true] + 1e-12).sum())
                     for heat in TEMPERATURES
                 ]
                 self.model_ = replace(self.model_, temperature=TEMPERATURES[int(np.argmin(losses))])
@@ -278,14 +259,14 @@ class StepCut(Method):
             rows = centred[turn[place]]
             return looks[without].view(rows if kept is None else centre(rows[kept]))
 
-        mine = [looks[groups[p]] for p in turn]
+        def novelty(place: int) -> Floats:
+            look = looks[groups[place]]
+            return look.distance(look.view(centred[place])) / self.scale_
+
         return LeftOut(
             [most_likely(posteriors[p]) for p in turn],
             [self.model_.probabilities(posteriors[p]) for p in turn],
-            [
-                look.distance(look.view(centred[p])) / self.scale_
-                for p, look in zip(turn, mine, strict=True)
-            ],
+            [novelty(p) for p in turn],
             Computed(lambda p: (looks[groups[p]].view(centred[p]), looks[groups[p]].shown), turn),
             embed,
             [groups[p] for p in turn],
@@ -295,7 +276,7 @@ class StepCut(Method):
 
     def read(self, features: Array) -> Reading:
         """Read one video: its steps, the softened posterior, and the distance to the nearest step."""
-        self._check_fitted()
+        check_fitted(self, "model_")
         [video] = check_videos([features], len(self.mean_))
         rows = centre(as_vectors(video))
         posterior, view = self.model_.posterior(rows), self.appearance_.view(rows)
@@ -308,65 +289,43 @@ class StepCut(Method):
 
     def online(self) -> Online:
         """Step probabilities frame by frame, from the past alone."""
-        self._check_fitted()
+        check_fitted(self, "model_")
         return Causal(self.model_, self.mean_, self.length_)
 
     @property
     def left_out_(self) -> LeftOut | None:
-        """What is seen in each video learned from as if it were new: made when first asked for, not kept on disk."""
+        """What is seen in each training video as if it were new: made when first asked for, not kept on disk."""
         if callable(self._left_out):
             self._left_out = self._left_out()
         return self._left_out
-
-    def _check_fitted(self) -> None:
-        if self._old is not None:
-            raise NotLearned(
-                "this procedure was learned with stepcut 0.2.0, whose model this version does not use. Learn it again: "
-                "stepcut teach PROCEDURE with its annotations, or stepcut learn VIDEOS -o PROCEDURE without."
-            )
-        check_fitted(self, "model_")
 
     # ------------------------------------------------------------------ keeping
 
     def state(self) -> dict[str, Array]:
         """Everything learned, as arrays."""
-        if self._old is not None:
-            return dict(self._old)
-        self._check_fitted()
+        check_fitted(self, "model_")
+        numbers = ("mean_", "length_", "scale_", "width_")
         return {
             **self.model_.state(),
             **self.appearance_.state(),
-            **{
-                name: np.asarray(getattr(self, name))
-                for name in ("mean_", "length_", "scale_", "width_")
-            },
+            **{name: np.asarray(getattr(self, name)) for name in numbers},
             "why_steps": np.frombuffer(self.why_steps_.encode(), dtype=np.uint8),
-            **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
-            **{f"discovered.{number:05d}": one for number, one in enumerate(self.discovered_)},
+            **named_labels("labels.", self.labels_),
+            **named_labels("discovered.", self.discovered_),
         }
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
         """The method as it was when `settings` and `state` were taken."""
-        old = "model.weights" not in state  # of version 0.2.0: only its labels are of use
-        names = ("steps", "rate", "seed", "seconds", "restarts") if old else tuple(settings)
-        method = cls(**{name: settings[name] for name in names if name in settings})
+        method = cls(**settings)
         method.steps = as_step_count(method.steps)
-
-        def labels(prefix: str) -> list[Labels]:
-            return [one.astype(np.int64) for _, one in sorted(part(state, prefix).items())]
-
-        method.labels_ = labels("labels.")
-        method.discovered_ = labels("labels." if old else "discovered.")
-        method.dimension_ = len(state["mean_"])
-        method.width_ = float(state["sigma_" if old else "width_"])
-        if old:
-            method._old, method.steps_ = state, len(state["centres_"])
-            return method
+        method.labels_ = saved_labels(state, "labels.")
+        method.discovered_ = saved_labels(state, "discovered.")
         method.model_, method.appearance_ = Model.restore(state), Appearance.restore(state)
         method.mean_ = np.asarray(state["mean_"], dtype=np.float64)
-        method.length_, method.scale_ = float(state["length_"]), float(state["scale_"])
-        method.steps_ = len(method.model_)
+        for name in ("length_", "scale_", "width_"):
+            setattr(method, name, float(state[name]))
+        method.steps_, method.dimension_ = len(method.model_), len(method.mean_)
         why = state.get("why_steps", state.get("choice.reason"))  # the second of version 0.3.0
         method.why_steps_ = "" if why is None else np.asarray(why).tobytes().decode()
         return method
@@ -386,20 +345,3 @@ def _see_as_new(
         for place in places:
             seen[place] = model.posterior(videos[place])
     return seen, groups
-
-
-def _annotated_rows(one: Constraint | None, length: int) -> tuple[NDArray[np.int64], Labels]:
-    """The rows whose state a constraint fixes, and the states: a step, or -1."""
-    labels = np.full(length, OPEN)
-    if one is not None and one.labels is not None:
-        labels = np.array(one.labels)
-    for row, step in one.clicks if one is not None else ():
-        labels[row] = step
-    rows = np.flatnonzero(labels != OPEN)
-    return rows, labels[rows]
-
-
-def _is_whole(one: Constraint) -> bool:
-    """Whether a constraint fixes the steps of a whole video."""
-    labelled = one.labels is not None and bool((one.labels != OPEN).all())
-    return labelled or (bool(one.clicks) and one.complete) or one.transcript is not None

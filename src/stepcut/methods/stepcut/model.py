@@ -14,7 +14,7 @@ from stepcut.methods.arithmetic import (
     squared_distances,
     step_sums,
 )
-from stepcut.methods.inputs import Array, Labels, as_learned, check_videos
+from stepcut.methods.inputs import Array, Labels, check_videos
 from stepcut.methods.stepcut.chain import Chain, build_chain, forward, soften
 from stepcut.methods.stepcut.em import time_bins
 from stepcut.methods.stepcut.slow_features import project, refined_axes, smooth, soft_normalise
@@ -33,37 +33,31 @@ class Kept:
     """A part of a method that is kept as arrays."""
 
     def state(self) -> dict[str, Array]:
-        """As arrays, for a method's `state`."""
         prefix = type(self).__name__.lower()
         return {f"{prefix}.{name}": np.asarray(value) for name, value in vars(self).items()}
 
     @classmethod
     def restore(cls, state: Mapping[str, Array]) -> Self:
-        """What a method's `state` holds."""
         prefix = cls.__name__.lower()
-        return cls(**{one.name: as_learned(state[f"{prefix}.{one.name}"]) for one in fields(cls)})
+        kept = {
+            one.name: np.asarray(state[f"{prefix}.{one.name}"], dtype=np.float64)
+            for one in fields(cls)
+        }
+        return cls(**{name: one if one.ndim else one.item() for name, one in kept.items()})
 
 
 @dataclass(frozen=True)
 class Model(Kept):
     """K + 1 states: the steps and, last, background."""
 
-    weights: Floats
-    """(3, d, S): of the fine scale, of the coarse one, of motion"""
-    bias: Floats
-    """(S,)"""
-    timing: Floats
-    """(bins, S): log-density of the normalised time of each state"""
-    sigmas: Floats
-    """(2,): widths of the Gaussians over time, in rows, the finer first"""
-    lag: float
-    """Rows before and after between which motion is measured."""
-    stay: float
-    """Probability that a state continues in the next row."""
-    observation: float
-    """Rows that count as one independent observation."""
-    temperature: float
-    """How much softer probabilities are than the posterior; see `soften`."""
+    weights: Floats  # (3, d, S): of the fine scale, of the coarse one, of motion
+    bias: Floats  # (S,)
+    timing: Floats  # (bins, S): log-density of the normalised time of each state
+    sigmas: Floats  # (2,): widths of the Gaussians over time, in rows, the finer first
+    lag: float  # rows before and after between which motion is measured
+    stay: float  # probability that a state continues in the next row
+    observation: float  # rows that count as one independent observation
+    temperature: float  # how much softer probabilities are than the posterior; see `soften`
 
     def __len__(self) -> int:
         return len(self.bias) - 1
@@ -94,14 +88,10 @@ class Appearance(Kept):
     Novelty is the distance from the nearest step there.
     """
 
-    axes: Floats
-    """(d, p)"""
-    norm: float
-    """Median norm of a row on the axes."""
-    sigma: float
-    """Width of the Gaussian over time, in rows."""
-    centres: Floats
-    """(K, p)"""
+    axes: Floats  # (d, p)
+    norm: float  # median norm of a row on the axes
+    sigma: float  # width of the Gaussian over time, in rows
+    centres: Floats  # (K, p)
 
     def view(self, rows: Floats) -> Floats:
         """One centred video (T, d) in the embedding, (T, p), rows of length nearly 1."""
@@ -120,7 +110,7 @@ class Appearance(Kept):
 def learn_appearance(
     slow: Sequence[Floats], labels: Sequence[Labels], count: int, plane: Floats, sigma: float
 ) -> Appearance:
-    """The appearance of `count` steps from centred videos (T, p), smoothed by `sigma` rows on a `plane` (d, p)."""
+    """From centred videos (T, p), smoothed by `sigma` rows on a `plane` (d, p)."""
     axes = refined_axes(slow, labels, count)
     norm, views = project(slow, axes)
     sums, shown = step_sums(views, labels, count)
@@ -146,11 +136,8 @@ def motion(rows: Floats, lag: int) -> Floats:
 
 
 class Causal:
-    """A running mean in place of the video's, exponentials in place of Gaussians, the forward pass alone in place of
-    forward-backward.
-
-    `mean` (d,) and `length` in rows are those of the videos learned from.
-    """
+    """Step probabilities from the past alone: a running mean in place of the video's, exponentials in place of
+    Gaussians, the forward pass alone. `mean` (d,) and `length` in rows are those of the videos learned from."""
 
     def __init__(self, model: Model, mean: Floats, length: float) -> None:
         self.model, self.mean, self.length = model, mean, length
@@ -163,7 +150,6 @@ class Causal:
         self.belief: Floats | None = None
 
     def push(self, row: Array) -> Floats:
-        """Take the next feature row; give its probabilities (K,)."""
         [rows] = check_videos([np.asarray(row)[None]], len(self.mean))
         vector = as_vectors(rows)[0].astype(np.float64)
         self.seen += 1

@@ -3,22 +3,18 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.errors import OptionError
+from stepcut.jit import compiled_later
+from stepcut.matching import best_pairs
 from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
-from stepcut.methods.baselines.kmeans import find_means
-from stepcut.methods.consensus import (
-    come_again,
-    consensus,
-    first_times,
-    pairwise_agreement,
-)
+from stepcut.methods.baselines import find_means
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.chain import build_chain
-from stepcut.methods.stepcut.change_points import find_change_points
 from stepcut.methods.stepcut.em import EM, Joined
 from stepcut.methods.stepcut.slow_features import PER_STEP, noise_ratio, project, slow_axes, smooth
 from stepcut.settings import SEEDS
@@ -50,8 +46,8 @@ def discover(
     sigma: float,
     seed: int,
     restarts: int,
-    prior: float = 1.0,
-    advance: Callable[[], None] = lambda: None,
+    prior: float,
+    advance: Callable[[], None],
 ) -> tuple[list[Labels], float | None]:
     """Segment centred `videos` (T, d), smoothed by `sigma` rows, into `count` steps: (T,) per video.
 
@@ -73,48 +69,8 @@ def discover(
     return labels, float(pairs.mean()) if len(pairs) else None
 
 
-def usual_times(labels: Sequence[Labels], count: int, shortest: float) -> Floats:
-    """When each step usually comes, (K,): its mean normalised time, or where most steps repeat, its first one."""
-    if come_again([labels], count, shortest):
-        return first_times(labels, count)
-    times = [
-        [normalised_times(len(one))[one == step].mean() for one in labels if (one == step).any()]
-        for step in range(count)
-    ]
-    return np.array([np.mean(one) if one else 1.0 for one in times])
-
-
-def choose_width(videos: Sequence[Floats], count: int) -> float:
-    """The width in rows of the Gaussian that smooths centred `videos` (T, d).
-
-        sigma = L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the noise ratio over L / 16.
-
-    Smoothing leaves noise as 1 / sigma and blurs the ends of a step as sigma; their sum is least where sigma goes with
-    sqrt(n / s). Actions that repeat last less than L. Then segments are shorter than supposed at half the width, or at
-    half of that, and the width becomes half of the narrowest one of which this is true.
-    """
-    most = float(np.median([len(rows) for rows in videos])) / (PER_STEP * count)
-    sigma = max(1 / PER_STEP, most * min(1.0, math.sqrt(noise_ratio(videos, most / 4))))
-    # An observation less than supposed may be chance.
-    wide = [
-        halvings
-        for halvings in range(1, HALVINGS + 1)
-        if relative_length(videos, count, sigma / 2**halvings) < 1 - 1 / PER_WIDTH
-    ]
-    return sigma / 2 ** (1 + wide[-1]) if wide else sigma
-
-
-def relative_length(videos: Sequence[Floats], count: int, sigma: float) -> float:
-    """How long segments of centred videos last, as a multiple of what a width of `sigma` rows supposes."""
-    em, light, stride = look(videos, count, sigma)
-    starts = draw_starts(em, light, 0, PROBES, time=0.0)
-    found = [run(em, start, 0.0, ITERATIONS // 3) for start in starts]
-    segments = sum(len(runs(numbers)) for labels in found for numbers in em.videos.split(labels))
-    return sum(map(len, found)) / segments * stride / (PER_STEP * sigma)
-
-
 def look(videos: Sequence[Floats], count: int, sigma: float) -> tuple[EM, list[Floats], int]:
-    """EM over centred videos (T, d), smoothed by `sigma` rows on slow axes; the same rows, lightly smoothed; the stride.
+    """EM over centred videos smoothed by `sigma` rows on slow axes; the same rows, lightly smoothed; the stride.
 
     Both have every `stride`-th row. Change points are looked for where rows are lightly smoothed.
     """
@@ -172,9 +128,144 @@ def draw_starts(
         draw = (seed * 1000 + place) % (SEEDS + 1)
         centres = find_means(rows.astype(np.float32), count, draw, 1).astype(np.float64)
         labels = squared_distances(rows, centres).argmin(axis=1)
-        labels = labels if whole else np.repeat(labels, lengths)
-        starts.append(np.eye(count)[labels])
+        starts.append(np.eye(count)[labels if whole else np.repeat(labels, lengths)])
     return starts
+
+
+def _unit(rows: Floats) -> Floats:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
+
+
+# ------------------------------------------------------------------ consensus
+
+
+def overlap(a: Labels, b: Labels, steps: int) -> Floats:
+    """F1 between every step of labels `a` and every step of labels `b`: (K, K); -1 is in neither."""
+    both = (a >= 0) & (b >= 0)
+    counts = np.zeros((steps, steps))
+    np.add.at(counts, (a[both], b[both]), 1)
+    ours, theirs = (np.bincount(one[one >= 0], minlength=steps) for one in (a, b))
+    return np.asarray(2 * counts / np.maximum(ours[:, None] + theirs, 1))
+
+
+def pair_steps(gain: Floats) -> tuple[list[int], list[int]]:
+    """Rows and columns of a square `gain`, paired so that the sum is highest."""
+    rows, columns = zip(*best_pairs(gain, least=-math.inf), strict=True)
+    return list(rows), list(columns)
+
+
+def agreement(a: Labels, b: Labels, steps: int) -> float:
+    """How alike two segmentations are, 0 to 1: mean F1 when every step of one is paired with one of the other."""
+    gain = overlap(a, b, steps)
+    return float(gain[pair_steps(gain)].mean())
+
+
+def pairwise_agreement(segmentations: Sequence[Labels], steps: int) -> Floats:
+    alike = np.eye(len(segmentations))
+    for (i, one), (j, other) in combinations(enumerate(segmentations), 2):
+        alike[i, j] = alike[j, i] = agreement(one, other, steps)
+    return alike
+
+
+def consensus(segmentations: Sequence[Labels], steps: int, alike: Floats) -> Labels:
+    """(T,): the step with most votes, once all segmentations (T,) number their steps alike.
+
+    They are numbered after the segmentation most like all others, by their pairwise agreement `alike` (n, n), then
+    after the vote of all, up to five times.
+    """
+    common = segmentations[int(np.argmax(alike.sum(axis=1)))]
+    for _ in range(5):
+        votes = np.zeros((len(common), steps))
+        for one in segmentations:
+            rows, columns = pair_steps(overlap(common, one, steps))
+            number = np.empty(steps, dtype=np.int64)
+            number[columns] = rows
+            votes[np.arange(len(one)), number[one]] += 1
+        before, common = common, votes.argmax(axis=1)
+        if (before == common).all():
+            break
+    return common
+
+
+def usual_times(labels: Sequence[Labels], count: int, shortest: float) -> Floats:
+    # In cyclic tasks all steps have the same mean time; their first times give the order.
+    if come_again(labels, count, shortest):
+        return first_times(labels, count)
+    times = [
+        [normalised_times(len(one))[one == step].mean() for one in labels if (one == step).any()]
+        for step in range(count)
+    ]
+    return np.array([np.mean(one) if one else 1.0 for one in times])
+
+
+def first_times(labels: Sequence[Labels], steps: int) -> Floats:
+    first = [
+        [np.argmax(one == step) / len(one) for one in labels if (one == step).any()]
+        for step in range(steps)
+    ]
+    return np.array([np.median(times) if times else 1.0 for times in first])
+
+
+def come_again(labels: Sequence[Labels], steps: int, shortest: float) -> bool:
+    """Whether most steps that a video shows for `shortest` rows come more than once there."""
+    again: list[bool] = []
+    for numbers in labels:
+        done = runs(numbers[numbers >= 0])[:, 0]
+        lasts = np.bincount(numbers[numbers >= 0], minlength=steps)
+        again += (np.bincount(done, minlength=steps)[lasts >= shortest] > 1).tolist()
+    return sum(again) > len(again) / 2
+
+
+# ------------------------------------------------------------------ how many steps, how wide a Gaussian
+
+
+def choose_width(videos: Sequence[Floats], count: int) -> float:
+    """The width in rows of the Gaussian that smooths centred `videos` (T, d).
+
+        sigma = L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the noise ratio over L / 16.
+
+    Smoothing leaves noise as 1 / sigma and blurs the ends of a step as sigma; their sum is least where sigma goes with
+    sqrt(n / s). Actions that repeat last less than L. Then segments are shorter than supposed at half the width, or at
+    half of that, and the width becomes half of the narrowest one of which this is true.
+    """
+    most = float(np.median([len(rows) for rows in videos])) / (PER_STEP * count)
+    sigma = max(1 / PER_STEP, most * min(1.0, math.sqrt(noise_ratio(videos, most / 4))))
+    # An observation less than supposed may be chance.
+    wide = [
+        halvings
+        for halvings in range(1, HALVINGS + 1)
+        if relative_length(videos, count, sigma / 2**halvings) < 1 - 1 / PER_WIDTH
+    ]
+    return sigma / 2 ** (1 + wide[-1]) if wide else sigma
+
+
+def relative_length(videos: Sequence[Floats], count: int, sigma: float) -> float:
+    """How long segments of centred videos last, as a multiple of what a width of `sigma` rows supposes."""
+    em, light, stride = look(videos, count, sigma)
+    starts = draw_starts(em, light, 0, PROBES, time=0.0)
+    found = [run(em, start, 0.0, ITERATIONS // 3) for start in starts]
+    segments = sum(len(runs(numbers)) for labels in found for numbers in em.videos.split(labels))
+    return sum(map(len, found)) / segments * stride / (PER_STEP * sigma)
+
+
+def choose_count(
+    lengths: Sequence[int], rate: float, limits: tuple[int, int] | None = None
+) -> tuple[int, str]:
+    """The usual number of steps of videos of so many rows, `rate` a second, and why; within `limits` where given.
+
+    Features do not reveal the number: several ways to choose it from them were no better on test recipes.
+    """
+    seconds = float(np.median(lengths)) / rate
+    usual = USUAL * seconds**GROWTH
+    low, high = limits or (LEAST, max(LEAST, sum(lengths) // 4))
+    count = max(1, min(int(np.clip(round(usual), low, high)), sum(lengths)))
+    if limits is None or count == round(usual):
+        return count, f"{count} steps, usual for videos of {seconds:.0f} s"
+    within = f"{count} steps, within {low} to {high}"
+    return count, f"{within}; {round(usual)} are usual for {seconds:.0f} s"
+
+
+# ------------------------------------------------------------------ change points
 
 
 def find_segments(rows: Floats, count: int, shortest: float) -> NDArray[np.int64]:
@@ -194,25 +285,58 @@ def find_segments(rows: Floats, count: int, shortest: float) -> NDArray[np.int64
     return np.append(starts, len(rows))[bounds]
 
 
-def _unit(rows: Floats) -> Floats:
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
+def find_change_points(
+    rows: Floats, count: int, shortest: int = 1, longest: int | None = None
+) -> NDArray[np.int64]:
+    """Bounds (count + 1,) of the segments of one video (T, d) that lie closest to their means.
 
-
-def choose_count(
-    lengths: Sequence[int], rate: float, limits: tuple[int, int] | None = None
-) -> tuple[int, str]:
-    """The usual number of steps of videos of so many rows, `rate` a second, and why; within `limits` where given.
-
-    Features do not reveal the number: several ways to choose it from them were no better on test recipes.
+    By exact dynamic programming, they minimise  sum over segments of sum over t in segment |x_t - mean|^2  and have
+    `shortest` to `longest` rows.
     """
-    seconds = float(np.median(lengths)) / rate
-    usual = USUAL * seconds**GROWTH
-    low, high = limits or (LEAST, max(LEAST, sum(lengths) // 4))
-    count = int(np.clip(round(usual), low, high))
-    count = max(1, min(count, sum(lengths)))
-    reason = f"{count} steps, usual for videos of {seconds:.0f} s"
-    if limits is not None and count != round(usual):
-        reason = (
-            f"{count} steps, within {low} to {high}; {round(usual)} are usual for {seconds:.0f} s"
+    frames = len(rows)
+    limit = frames if longest is None else min(longest, frames)
+    if not (count >= 1 and shortest >= 1 and count * shortest <= frames <= count * limit):
+        raise OptionError(
+            f"{frames} rows cannot be divided into {count} segments of {shortest} to {limit} rows; ask for fewer.",
+            setting="steps",
+            value=count,
         )
-    return count, reason
+    return _cut(np.ascontiguousarray(rows, dtype=np.float64), count, shortest, limit)
+
+
+@compiled_later
+def _cut(rows: NDArray[np.float64], count: int, shortest: int, longest: int) -> NDArray[np.int64]:
+    """best_n(e) = min over length L of  best_{n-1}(e - L) + cost(e - L, e)."""
+    frames, dim = rows.shape
+    first, second = np.zeros((frames + 1, dim)), np.zeros(frames + 1)  # sums of x and |x|^2
+    for t in range(frames):
+        square = 0.0
+        for j in range(dim):
+            first[t + 1, j] = first[t, j] + rows[t, j]
+            square += rows[t, j] ** 2
+        second[t + 1] = second[t] + square
+    cost = np.full((frames + 1, longest + 1), np.inf)
+    for end in range(1, frames + 1):
+        for length in range(shortest, min(longest, end) + 1):
+            square = 0.0
+            for j in range(dim):
+                square += (first[end, j] - first[end - length, j]) ** 2
+            # sum |x - mean|^2 = sum |x|^2 - |sum x|^2 / L
+            cost[end, length] = second[end] - second[end - length] - square / length
+    best = np.full(frames + 1, np.inf)
+    best[0] = 0.0
+    chosen = np.zeros((count, frames + 1), dtype=np.int32)
+    for n in range(count):
+        better = np.full(frames + 1, np.inf)
+        for end in range(shortest, frames + 1):
+            for length in range(shortest, min(longest, end) + 1):
+                value = best[end - length] + cost[end, length]
+                if value < better[end]:
+                    better[end] = value
+                    chosen[n, end] = length
+        best = better
+    bounds = np.zeros(count + 1, dtype=np.int64)
+    bounds[count] = frames
+    for n in range(count - 1, -1, -1):
+        bounds[n] = bounds[n + 1] - chosen[n, bounds[n + 1]]
+    return bounds

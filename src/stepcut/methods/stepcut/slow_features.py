@@ -6,13 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.methods.arithmetic import (
-    Computed,
-    Floats,
-    fix_signs,
-    scatter,
-    step_sums,
-)
+from stepcut.methods.arithmetic import Computed, Floats, fix_signs, scatter, step_sums
 
 PER_STEP = 4
 """A step lasts this many times the width of the Gaussian that smooths noisy features."""
@@ -54,21 +48,19 @@ def centre(rows: NDArray[Any]) -> Floats:
     return np.asarray(wide - wide.mean(axis=0))
 
 
-def slow_axes(videos: Sequence[Floats], sigma: float, count: int = AXES) -> Floats:
-    """(d, count): the directions in which centred videos change slowly, compared with how noisy they are.
+def slow_axes(videos: Sequence[Floats], sigma: float) -> Floats:
+    """(d, AXES): the directions in which centred videos change slowly, compared with how noisy they are.
 
-    Slow feature analysis: v maximises  v' S v / v' N v,  S the scatter of the smoothed rows, N that of what smoothing
-    over `sigma` rows takes away. Within a step almost everything is noise, so N stands for the scatter within steps.
+    v maximises  v' S v / v' N v,  S the scatter of the smoothed rows, N that of what smoothing over `sigma` rows takes
+    away. Within a step almost everything is noise, so N stands for the scatter within steps.
     """
     slow = [smooth(rows, sigma) for rows in videos]
     noise = [smooth(rows, sigma / NOISE) - low for rows, low in zip(videos, slow, strict=True)]
-    return _solve(scatter(slow), scatter(noise), WHITEN, count)
+    return _solve(scatter(slow), scatter(noise), WHITEN)
 
 
-def refined_axes(
-    slow: Sequence[Floats], labels: Sequence[NDArray[np.int64]], steps: int, count: int = AXES
-) -> Floats:
-    """(d, count): as `slow_axes` of videos smoothed before, with N the scatter within the labelled steps.
+def refined_axes(slow: Sequence[Floats], labels: Sequence[NDArray[np.int64]], steps: int) -> Floats:
+    """(d, AXES): as `slow_axes` of videos smoothed before, with N the scatter within the labelled steps.
 
     It also holds what differs between videos in the same step, which the noise does not show.
     """
@@ -78,17 +70,17 @@ def refined_axes(
         rows[numbers >= 0] - means[numbers[numbers >= 0]]
         for rows, numbers in zip(slow, labels, strict=True)
     )
-    return _solve(scatter(slow), scatter(within), 0.0, count)
+    return _solve(scatter(slow), scatter(within), 0.0)
 
 
-def _solve(signal: Floats, noise: Floats, whiten: float, count: int) -> Floats:
-    """The `count` strongest v of  signal v = w noise v, each of length w^(-whiten / 2)."""
+def _solve(signal: Floats, noise: Floats, whiten: float) -> Floats:
+    """The strongest v of  signal v = w noise v, each of length w^(-whiten / 2)."""
     from scipy.linalg import eigh
 
     dim = len(noise)
     level = float(np.trace(noise)) / dim or 1.0
     strength, axes = eigh(signal, noise + SHRINK * level * np.eye(dim))
-    strength, axes = strength[::-1][:count], axes[:, ::-1][:, :count]
+    strength, axes = strength[::-1][:AXES], axes[:, ::-1][:, :AXES]
     # Repeated features have empty directions.
     kept = max(1, int((strength > 1e-9 * max(strength[0], 1e-300)).sum()))
     return fix_signs(axes[:, :kept] * np.maximum(strength[:kept], 1e-300) ** (-whiten / 2))
@@ -102,6 +94,5 @@ def project(slow: Sequence[Floats], axes: Floats) -> tuple[float, Sequence[Float
 
 
 def soft_normalise(rows: Floats, norm: float) -> Floats:
-    """z / (|z| + SOFT norm), `norm` the median norm of centred `rows` (T, p): the direction counts, and a row near the
-    mean of its video, which has none, stays short."""
+    """z / (|z| + SOFT norm): the direction counts, and a row near the mean of its video, which has none, stays short."""
     return np.asarray(rows / (np.linalg.norm(rows, axis=1, keepdims=True) + SOFT * norm))

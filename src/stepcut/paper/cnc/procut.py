@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import FUZZIFIER, squared_distances
-from stepcut.methods.baselines.kmeans import CentreMethod, KMeans, find_means, time_cost
+from stepcut.methods.baselines import CentreMethod, KMeans, find_means, time_cost
 from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import Array, Labels, Rows
 from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships

@@ -30,7 +30,7 @@ from stepcut.evaluation.score import Score, score
 from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import as_vectors
-from stepcut.methods.baselines.kmeans import smooth_embedding
+from stepcut.methods.baselines import smooth_embedding
 from stepcut.paper.cnc.method import EMBEDDERS, cut_settings
 from stepcut.paper.cnc.settings import find_loss, group_settings, preset_settings
 from stepcut.paper.experiments.material import Material

@@ -1,1 +1,0 @@
-"""Baselines and peers: random, uniform, one cluster, k-means, ASOT, TW-FINCH, spectral clustering."""
