@@ -26,11 +26,11 @@ import numpy as np
 
 from shared import arguments
 from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.backbone import Backbone
+from stepcut.features.backbones.runtime import Backbone
 from stepcut.features.extract import extract
 from stepcut.features.find import find_videos
 from stepcut.features.video.sample import sample_frames
-from stepcut.parallel.local import Local
+from stepcut.parallel.engine import Local
 
 FPS = 2
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -53,7 +53,7 @@ def main() -> int:
             if "speed" in parts and number < 2:
                 measure_speed(name, videos, args.device, rounds)
             if "decode" in parts:
-                measure_decoding(name, videos, args.device, rounds)
+                measure_decoding(name, videos, rounds)
         if args.only in ("memory", None):
             minutes = 1 if args.quick else 60
             film = make_long_film(Path(folder, "long.mp4"), minutes)
@@ -112,34 +112,32 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
         print(f"  share of the limit, {clock} time: {middle(reached)}")
 
 
-def measure_decoding(name: str, videos: list[Path], device: str, rounds: int) -> None:
+def measure_decoding(name: str, videos: list[Path], rounds: int) -> None:
     """Print the gain of `--fast`: ratio of exact to fast decoding."""
-    ways = [(False, None), (True, None), *([(True, "cuda")] if device == "cuda" else [])]
-    spent: dict[tuple[bool, str | None], list[tuple[float, float]]] = {way: [] for way in ways}
+    spent: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for _ in range(rounds):
-        for fast, gpu in ways:
+        for fast in spent:
             begun, busy = time.perf_counter(), time.process_time()
-            decode_all(videos, len(videos), fast, gpu)
-            spent[fast, gpu].append((time.perf_counter() - begun, time.process_time() - busy))
+            decode_all(videos, len(videos), fast)
+            spent[fast].append((time.perf_counter() - begun, time.process_time() - busy))
     print(f"\n{name}: decoding, {rounds} rounds, exact over fast")
-    for way in ways[1:]:
-        pairs = list(zip(spent[False, None], spent[way], strict=True))
-        wall, cpu = ([exact[n] / less[n] for exact, less in pairs] for n in (0, 1))
-        print(f"  {way[1] or 'cpu':<5} CPU time {middle(cpu)}, wall time {middle(wall)}")
+    pairs = list(zip(spent[False], spent[True], strict=True))
+    wall, cpu = ([exact[n] / less[n] for exact, less in pairs] for n in (0, 1))
+    print(f"  CPU time {middle(cpu)}, wall time {middle(wall)}")
 
 
 def middle(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
-def decode_all(videos: list[Path], beside: int, fast: bool = False, gpu: str | None = None) -> None:
+def decode_all(videos: list[Path], beside: int, fast: bool = False) -> None:
     """Sample all videos at the size of the network, so many beside each other."""
     cores = os.cpu_count() or 1
     workers = min(beside, cores)
 
     def one(video: Path) -> None:
         threads = max(1, cores // workers)
-        for _ in sample_frames(video, FPS, 224, threads=threads, fast=fast, gpu=gpu):
+        for _ in sample_frames(video, FPS, 224, threads=threads, fast=fast):
             pass
 
     with ThreadPoolExecutor(workers) as pool:

@@ -131,8 +131,7 @@ def train(
     """Extract maps of all frames, and train every run that time allows."""
     import torch
 
-    from stepcut.features.backbones.networks import resnet50_graph
-    from stepcut.features.backbones.weights import read_weights
+    from stepcut.features.backbones.networks import read_weights, resnet50_graph
     from stepcut.paper.cnc.tune import TunableBackbone
 
     begun = time.time()

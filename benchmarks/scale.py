@@ -23,8 +23,7 @@ import shared
 from extract import cpu_seconds, decode_all, make_films, make_long_film, peak_of_worker
 from stepcut.features.extract import extract
 from stepcut.files.atomic import write_json
-from stepcut.parallel.engine import count_cores
-from stepcut.parallel.local import Local
+from stepcut.parallel.engine import Local, count_cores
 from stepcut.progress import duration
 from stepcut.version import __version__
 
@@ -79,7 +78,7 @@ def measure(quick: bool, rounds: int) -> Costs:
 
 def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, Any]:
     """Frames per second and CPU time of one and two workers, and of two on Ray."""
-    from stepcut.parallel.ray import Ray
+    from stepcut.parallel.engine import Ray
 
     begun = time.perf_counter()
     engines: dict[str, Any] = {"2 on Ray": Ray(2), "1": Local(1), "2": Local(2)}

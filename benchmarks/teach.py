@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import shared
 from shared import BACKBONES, BUILT_ON, GESTURES, SHORT, Kept, arguments, gestures, report
 from stepcut.evaluation import score
-from stepcut.features.files import load_features
+from stepcut.features.features import load_features
 from stepcut.methods import StepCut
 from stepcut.methods.constraints import Constraint, Transcript
 from stepcut.tables import Table

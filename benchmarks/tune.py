@@ -36,8 +36,7 @@ def decode(videos: list[Path], out: Path, rate: float) -> None:
 
 
 def train(file: Path, weights: Path, layer: str, iterations: int, device: str, chunk: int) -> None:
-    from stepcut.features.backbones.networks import family_of, resnet50_graph
-    from stepcut.features.backbones.weights import read_weights
+    from stepcut.features.backbones.networks import family_of, read_weights, resnet50_graph
 
     with np.load(file, allow_pickle=False) as stored:
         rate = float(stored["rate"])

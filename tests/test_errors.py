@@ -13,7 +13,7 @@ from stepcut import FeatureSpec, Segment, Timeline, errors, learn, write
 from stepcut.cli.checking import check_webhook
 from stepcut.evaluation import score
 from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.weights import read_weights
+from stepcut.features.backbones.networks import read_weights
 from stepcut.features.extract import extract, load_features
 from stepcut.features.sensors import load_sensors
 from stepcut.features.video.container import probe
@@ -21,7 +21,7 @@ from stepcut.methods import METHODS
 from stepcut.order import learn_graph
 from stepcut.paper import datasets
 from stepcut.paper.experiments import Results, run_experiment
-from stepcut.parallel.local import Local
+from stepcut.parallel.engine import Local
 from stepcut.settings import check_number
 from stepcut.show.canvas import timelines_of
 

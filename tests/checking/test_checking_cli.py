@@ -11,7 +11,7 @@ from kitchen_kit import Eye, film
 from stepcut.cli import checking
 from stepcut.cli.main import main
 from stepcut.guidance.follow import follow_pictures
-from stepcut.parallel.local import Local
+from stepcut.parallel.engine import Local
 from stepcut.parallel.worker import attempt
 from stepcut.procedure.loading import ask
 

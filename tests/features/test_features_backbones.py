@@ -23,16 +23,18 @@ from safetensors.torch import save_file as save_tensors
 
 import stepcut as sc
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones import choose_device, choose_place, load_backbone
-from stepcut.features.backbones.backbone import Backbone
-from stepcut.features.backbones.networks import LAYERS, STAGES, map_shape
-from stepcut.features.backbones.weights import (
+from stepcut.features.backbones import load_backbone
+from stepcut.features.backbones.networks import (
     FETCHABLE,
+    LAYERS,
+    STAGES,
     fetch_weights,
+    map_shape,
     package_weights,
     read_weights,
     weights_file,
 )
+from stepcut.features.backbones.runtime import Backbone, choose_device, choose_place
 
 
 def frames(count, seed=0):
@@ -334,8 +336,8 @@ def test_what_torch_wrote_is_read_exactly(zipped, wrap, tmp_path):
 def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path):
     # Read where ml_dtypes is loaded.
     save_tensors({"w": torch.ones(2).bfloat16()}, tmp_path / "brain.safetensors")
-    code = "import sys; from stepcut.features.backbones.weights import package_weights\n"
-    code += "from stepcut.features.backbones.weights import read_weights\n"
+    code = "import sys; from stepcut.features.backbones.networks import package_weights\n"
+    code += "from stepcut.features.backbones.networks import read_weights\n"
     code += "print(len(package_weights()), 'torch' in sys.modules, flush=True)\n"
     code += "read_weights('brain.safetensors')"
     done = subprocess.run(
@@ -367,7 +369,7 @@ def test_damaged_weights(tmp_path, monkeypatch):
 def test_a_changed_file_of_the_package_is_refused(tmp_path, monkeypatch):
     (tmp_path / "w.pth").write_bytes(pickle.dumps(Call(eval, "open('ran', 'w')")))
     monkeypatch.setattr(
-        "stepcut.features.backbones.weights.weights_file", lambda: tmp_path / "w.pth"
+        "stepcut.features.backbones.networks.weights_file", lambda: tmp_path / "w.pth"
     )
     monkeypatch.chdir(tmp_path)
     with raises(OptionError, "published"):

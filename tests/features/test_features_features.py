@@ -21,8 +21,7 @@ from parallel_kit import Logged
 
 from stepcut.errors import FeatureError, OptionError, OutputError, VideoError
 from stepcut.features.extract import extract, load_features, read_like, read_source
-from stepcut.features.features import Features
-from stepcut.features.files import content_hash
+from stepcut.features.features import Features, content_hash
 from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.features.video.sample import sample_frames
 from stepcut.files.cache import cache_dir
@@ -245,7 +244,7 @@ def test_no_space_on_the_disk_is_not_the_videos_fault(folder, tmp_path, monkeypa
         yield np.zeros((1, 12))
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("stepcut.features.compute.compute_rows", full)
+    monkeypatch.setattr("stepcut.features.extract.compute_rows", full)
     with raises(OutputError, "no space"):
         extract(folder, Mean(), fps=5, cache=tmp_path)
 
@@ -330,7 +329,7 @@ def test_another_file_of_equal_size_and_time_is_not_taken_for_the_first(tmp_path
         (tmp_path / "new").write_bytes(content)
         os.utime(tmp_path / "new", (old, old))
         (tmp_path / "new").replace(file)
-        with patch("stepcut.features.files.time.time_ns", lambda: 2**62):  # not changed just now
+        with patch("stepcut.features.features.time.time_ns", lambda: 2**62):  # not changed just now
             assert content_hash(file, cache) == hashlib.sha256(content).hexdigest()
     assert len(list((cache / "hashes").iterdir())) == 1
 

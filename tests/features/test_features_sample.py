@@ -16,7 +16,7 @@ from PIL import Image
 
 from stepcut.errors import OptionError
 from stepcut.features.extract import extract
-from stepcut.features.files import read_rows
+from stepcut.features.features import read_rows
 from stepcut.features.spec import FeatureSpec
 from stepcut.features.video import sample
 from stepcut.features.video.container import key_times, probe
@@ -263,15 +263,6 @@ def test_codecs_that_do_not_name_their_key_frames(tmp_path, codec):
     assert [time for time, _ in samples] == [time for time, _ in exact]
     assert samples.duration == exact.duration
     assert samples.corrupt == 0
-
-
-def test_without_a_gpu_the_frames_are_the_same(tmp_path):
-    film = make_film(
-        tmp_path / "film.mp4", frames=12, rate=20, scale=20, **CODED["a key frame a second"]
-    )
-    here = [image for _, image in sample_frames(film, 2, 64, fast=True)]
-    there = [image for _, image in sample_frames(film, 2, 64, fast=True, gpu="cuda")]
-    np.testing.assert_array_equal(here, there)
 
 
 def test_fast_rows_are_features_of_their_own(tmp_path):

@@ -163,7 +163,6 @@ HOSTILE: dict[str, bytes] = {
     "offsets past the end": safetensors(entry(data_offsets=[160, 320])),
     "three offsets": safetensors(entry(data_offsets=[0, 80, 160])),
     "a type of its own": safetensors(entry(dtype="F17")),
-    "whole numbers": safetensors(entry(dtype="U16")),
     "a type that is a list": safetensors(entry(dtype=["F16"])),
     "not a number": safetensors(entry(), np.full(80, np.nan, np.float16).tobytes()),
     "too large": safetensors(

@@ -21,8 +21,8 @@ from stepcut.features.backbones import pack, unpack
 from stepcut.features.extract import extract
 from stepcut.features.video.container import key_times, probe, read_info, read_packets
 from stepcut.features.video.sample import sample_frames
-from stepcut.parallel import local, open_engine
-from stepcut.parallel.local import Local
+from stepcut.parallel import engine as pool
+from stepcut.parallel.engine import Local
 from stepcut.procedure.lengths import video_duration
 from stepcut.progress import Event
 
@@ -30,9 +30,9 @@ from stepcut.progress import Event
 # stuck.mp4; it dies in crash.mp4. With {library} = PyDLL it also holds the lock of the interpreter.
 STUB = """
 import av, ctypes, os
-from stepcut.features import compute
+from stepcut.features import extract
 from stepcut.features.video import container, sample
-container.OPEN_SECONDS, compute.DECODE_SECONDS = {seconds}, {seconds}
+container.OPEN_SECONDS, extract.DECODE_SECONDS = {seconds}, {seconds}
 really_open, really_decode = av.open, sample._decode
 
 def open_badly(path, *args, **options):
@@ -57,23 +57,23 @@ unix = pytest.mark.skipif(sys.platform == "win32", reason="libc is called")
 
 
 def bad_code(library="PyDLL", seconds=3.0):
-    return STUB.format(library=library, seconds=seconds) + local.CODE
+    return STUB.format(library=library, seconds=seconds) + pool.CODE
 
 
 @pytest.fixture
 def fresh():
     """New workers for a test and after it."""
-    local.shared().close()
+    pool.shared().close()
     yield
-    local.shared().close()
+    pool.shared().close()
 
 
 @pytest.fixture
 def bad_ffmpeg(monkeypatch):
-    local.shared().close()
-    monkeypatch.setattr(local, "CODE", bad_code())
+    pool.shared().close()
+    monkeypatch.setattr(pool, "CODE", bad_code())
     yield
-    local.shared().close()
+    pool.shared().close()
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_stopping_does_not_wait_for_a_video_that_hangs(tmp_path):
 def test_a_worker_that_cannot_start_is_reported(tmp_path, monkeypatch):
     film = make_film(tmp_path / "film.mp4")
     with monkeypatch.context() as patched:
-        patched.setattr(local, "CODE", "raise SystemExit(1)")
+        patched.setattr(pool, "CODE", "raise SystemExit(1)")
         with raises(StepcutError, "a worker process cannot start (ended with exit code 1)"):
             probe(film)
     assert probe(film).frames
@@ -192,7 +192,7 @@ def test_no_process_is_left_over_when_the_program_is_stopped(tmp_path, way):
     _, hang = films_of(tmp_path / "films", "a", "hang")
     # After a kill, only a thread in the worker itself can notice: FFmpeg does not hold the lock.
     code = bad_code("CDLL" if way == "SIGKILL" else "PyDLL", 600)
-    program = f"from stepcut.parallel import local; local.CODE = {code!r}; "
+    program = f"from stepcut.parallel import engine; engine.CODE = {code!r}; "
     program += "from stepcut.cli.main import main; main()"
     words = [sys.executable, "-c", program, "features", str(hang.parent), "-o", tmp_path / "out"]
 
@@ -242,7 +242,7 @@ def test_workers_give_the_features_of_one_process(films, tmp_path, engine):
 
 def test_the_longest_videos_come_first(films, tmp_path):
     events = list[Event]()
-    with open_engine(workers=1) as engine:
+    with pool.open_engine(workers=1) as engine:
         how = {"engine": engine, "progress": events.append}
         found, _ = extract(films, Logged(tmp_path / "log"), fps=5, cache=tmp_path, **how)
     items = [event.item for event in events if event.stage == "features" and event.item]

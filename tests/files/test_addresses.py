@@ -17,8 +17,7 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import FeatureError, OptionError, ProcedureError, VideoError
 from stepcut.features.extract import export, extract, load_features
-from stepcut.features.features import Features
-from stepcut.features.files import save_rows
+from stepcut.features.features import Features, save_rows
 from stepcut.features.find import find_videos
 from stepcut.files.addresses import Address, as_path, files_below, put
 from stepcut.files.atomic import read_json, whole_file, write_json
@@ -206,7 +205,7 @@ def test_a_server_that_ends_the_connection_is_told(memory, monkeypatch):
     def broken(_):
         raise EOFError
 
-    monkeypatch.setattr("stepcut.features.files.local", broken)
+    monkeypatch.setattr("stepcut.features.features.local", broken)
     with pytest.raises(FeatureError, match=r"v\.safetensors"):
         load_features(str(memory / "v.safetensors"))
 

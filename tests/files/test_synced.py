@@ -9,7 +9,7 @@ import pytest
 
 import stepcut as sc
 from stepcut.app.watching import Journal
-from stepcut.features.files import save_rows
+from stepcut.features.features import save_rows
 from stepcut.files.atomic import write_json
 from stepcut.procedure.edits import Edits
 

@@ -21,7 +21,7 @@ from features_films import make_film, number_of
 
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
-from stepcut.features.compute import compute_rows
+from stepcut.features.extract import compute_rows
 from stepcut.features.video.live import (
     Outage,
     Sample,

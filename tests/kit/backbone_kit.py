@@ -1,7 +1,7 @@
 """The built-in networks on each of their runtimes, of which one checks the other."""
 
 from stepcut.features.backbones import BACKBONES
-from stepcut.features.backbones.backbone import Place
+from stepcut.features.backbones.runtime import Place
 from stepcut.features.spec import as_spec
 
 

@@ -12,7 +12,7 @@ from full_disk import run_as_root
 from parallel_kit import Logged, seen
 
 from stepcut.features.extract import extract
-from stepcut.features.files import read_rows
+from stepcut.features.features import read_rows
 
 
 def stored(cache):
@@ -38,7 +38,7 @@ sys.path[:0] = sys.argv[1:3]
 from pathlib import Path
 from parallel_kit import Logged
 from stepcut.features.extract import extract
-from stepcut.parallel import ENGINES
+from stepcut.parallel.engine import ENGINES
 if __name__ == "__main__":
     engine = ENGINES[sys.argv[5]](workers=2)
     backbone = Logged(Path(sys.argv[4]) / "log", wait=0.3)
@@ -82,9 +82,9 @@ sys.path[:0] = sys.argv[1:3]
 from pathlib import Path
 from parallel_kit import Wide, seen
 from stepcut.errors import OutputError
-from stepcut.parallel import ENGINES
+from stepcut.parallel.engine import ENGINES
 from stepcut.features.extract import extract
-from stepcut.features.files import read_rows
+from stepcut.features.features import read_rows
 if __name__ == "__main__":
     films, folder = sys.argv[3], Path(sys.argv[4])
     disk, log, said = folder / "disk", folder / "log", ""

@@ -179,7 +179,7 @@ def other_targets(folder):
     from safetensors.numpy import save_file
 
     from stepcut.app.watching import Journal
-    from stepcut.features.files import load_features
+    from stepcut.features.features import load_features
     from stepcut.features.video.container import probe
     from stepcut.features.video.sample import sample_frames
     from stepcut.procedure.edits import Edits

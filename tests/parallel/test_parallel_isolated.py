@@ -13,13 +13,13 @@ from stepcut.features.video.container import probe
 print(probe(sys.argv[2]).frames)
 """
 WORKERS = """
-from stepcut.parallel.local import Local
+from stepcut.parallel.engine import Local
 engine = Local(1)
 assert engine.map(abs, [-3]) == [3]
 engine.close()
 """
 RAY = """
-from stepcut.parallel.ray import Ray
+from stepcut.parallel.engine import Ray
 engine = Ray(1)
 assert engine.map(abs, [-3]) == [3]
 engine.close()

@@ -26,15 +26,14 @@ from parallel_kit import (
 )
 
 from stepcut.errors import OptionError, WorkerDied
-from stepcut.parallel import local, open_engine
-from stepcut.parallel.engine import count_cores, share_cores
-from stepcut.parallel.local import Local
+from stepcut.parallel import engine as pool
+from stepcut.parallel.engine import Local, count_cores, share_cores
 from stepcut.threads import PASSIVE
 
 
 @pytest.fixture
 def engine():
-    local.shared().close()  # of other tests
+    pool.shared().close()  # of other tests
     engine = Local(2)
     yield engine
     engine.close()
@@ -74,8 +73,8 @@ def test_work_that_hangs_is_ended_and_slow_work_is_not(engine):
 
 
 def test_a_worker_ends_when_it_has_nothing_to_do(engine, monkeypatch):
-    quick = "from stepcut.parallel import worker\nworker.IDLE = 0.5\n" + local.CODE
-    monkeypatch.setattr(local, "CODE", quick)
+    quick = "from stepcut.parallel import worker\nworker.IDLE = 0.5\n" + pool.CODE
+    monkeypatch.setattr(pool, "CODE", quick)
     assert engine.map(square, [3]) == [9]
     until = time.monotonic() + 60
     while workers() and time.monotonic() < until:
@@ -137,7 +136,7 @@ def test_cancelled_workers_remove_what_they_have_half_written(engine, tmp_path):
 
 
 def test_a_worker_that_does_not_go_is_killed(engine, monkeypatch):
-    monkeypatch.setattr("stepcut.parallel.local._PATIENCE", 0.2)
+    monkeypatch.setattr("stepcut.parallel.engine._PATIENCE", 0.2)
     assert engine.map(deafen, [0]) == [0]
     engine.close()
     assert not workers()
@@ -150,7 +149,7 @@ def test_wrong_settings(monkeypatch):
         (("local", True), "workers=True"),
         (("local", None, "auto"), "address='auto'"),
     ):
-        with raises(OptionError, said), open_engine(*given):
+        with raises(OptionError, said), pool.open_engine(*given):
             pass
     for number in ("0", "-2", "many", "1.5"):
         monkeypatch.setenv("STEPCUT_CORES", number)
@@ -159,14 +158,14 @@ def test_wrong_settings(monkeypatch):
 
 
 def test_an_engine_of_ones_own_stays_open():
-    local.shared().close()
+    pool.shared().close()
     own = Local(1)
-    with open_engine(own) as given:
+    with pool.open_engine(own) as given:
         assert given is own
         assert own.map(square, [2]) == [4]
     assert workers()
     own.close()
-    with open_engine() as none, open_engine(always=True) as one:
+    with pool.open_engine() as none, pool.open_engine(always=True) as one:
         assert none is None
         assert one is not None
         assert one.workers >= 1

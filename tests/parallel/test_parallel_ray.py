@@ -16,7 +16,7 @@ from parallel_kit import Logged, check_answers, pids, scribble, seen, square
 
 from stepcut.errors import OptionError
 from stepcut.features.extract import extract
-from stepcut.parallel.ray import Ray, import_ray
+from stepcut.parallel.engine import Ray, import_ray
 
 pytestmark = [
     pytest.mark.ray,
@@ -81,7 +81,7 @@ def test_no_cluster_at_the_address():
 
 ALONE = """
 import contextlib, json, os, psutil
-from stepcut.parallel.ray import Ray
+from stepcut.parallel.engine import Ray
 engine = Ray(workers=1)
 assert engine.map(abs, [-3]) == [3]
 me = psutil.Process()

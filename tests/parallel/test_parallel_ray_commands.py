@@ -13,7 +13,7 @@ import pytest
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.formats import write_folder
-from stepcut.parallel.ray import Ray, import_ray
+from stepcut.parallel.engine import Ray, import_ray
 from stepcut.timeline import Segment, Timeline
 
 pytestmark = [

@@ -12,7 +12,7 @@ import pytest
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.errors import DataError
-from stepcut.parallel.local import Local
+from stepcut.parallel.engine import Local
 from stepcut.procedure.learning import learn_tasks
 
 QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}

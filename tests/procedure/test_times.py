@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import stepcut as sc
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.features.files import save_rows
+from stepcut.features.features import save_rows
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.labels import PYTHON, Origin, annotate_rows
 from stepcut.timeline import Segment, Timeline, clip_segments, time_in_video

@@ -27,12 +27,11 @@ from stepcut.cli.common import ask_procedure
 from stepcut.cli.main import explain
 from stepcut.errors import OptionError, in_words
 from stepcut.features.backbones import load_backbone
-from stepcut.features.find import FEATURE_SUFFIXES
 from stepcut.features.spec import FeatureSpec, need_spec
 from stepcut.features.video.live import Outage, hide_password, is_live, is_pipe
 from stepcut.files.addresses import Address, as_path, files_below, version
 from stepcut.files.cache import wall_clock
-from stepcut.files.names import VIDEO_SUFFIXES, safe_name
+from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, safe_name
 from stepcut.formats import format_to_write, write
 from stepcut.guidance.follow import follow_pictures
 from stepcut.guidance.guide import Alert, State

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stepcut import parallel
 from stepcut.cli import say
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.find import find_videos, name_videos
@@ -22,6 +21,7 @@ from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.addresses import as_path
 from stepcut.files.names import match_videos
 from stepcut.formats import read_folder
+from stepcut.parallel import engine as parallel
 from stepcut.parallel.engine import Engine
 from stepcut.parallel.worker import attempt
 from stepcut.plugins import from_here

@@ -21,8 +21,8 @@ from stepcut.cli.common import (
 )
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.extract import export, extract
-from stepcut.features.files import load_features
-from stepcut.features.find import are_sensors, find_inputs
+from stepcut.features.features import load_features
+from stepcut.features.find import find_files, find_inputs
 from stepcut.features.sensors import load_sensors
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import Address, as_path
@@ -270,7 +270,7 @@ def teach(args: argparse.Namespace) -> int:
 
 def features(args: argparse.Namespace) -> int:
     """Compute features, write them, and list unusable files; return 2 if there are any."""
-    sensors = are_sensors(args.videos)
+    sensors = find_files(args.videos).kind == "sensor file"
     if sensors:
         computed, failures = load_sensors(args.videos, args.rate, args.fps, args.strict)
     elif args.rate is not None:

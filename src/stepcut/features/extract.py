@@ -1,40 +1,60 @@
-"""Features of a user's input: arrays, feature files, or videos, whose features are cached."""
+"""Features of a user's input: arrays, feature files, or videos, whose features are cached.
+
+A worker does two things for a video: `look` whether its features are stored, else `compute` them.
+"""
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from fractions import Fraction
 from functools import partial
+from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, VideoError, WorkerDied, placed, wrong
-from stepcut.features.backbones import can_travel, device_of, open_backbone, pack
-from stepcut.features.backbones.backbone import Backbone
-from stepcut.features.compute import Job, compute, look
-from stepcut.features.features import Failure, Features, check_alike, check_rows
-from stepcut.features.files import clear_leftovers, read_files, read_rows, save_rows
-from stepcut.features.files import load_features as load_features
-from stepcut.features.find import Inputs, find_inputs, find_videos
+from stepcut.features.backbones import can_travel, open_backbone, pack
+from stepcut.features.backbones.runtime import Backbone, Frames, Rows
+from stepcut.features.features import (
+    Failure,
+    Features,
+    check_alike,
+    check_rows,
+    clear_leftovers,
+    content_hash,
+    feature_file,
+    is_stored,
+    known_hash,
+    read_rows,
+    save_rows,
+    stamp,
+    write_rows,
+)
+from stepcut.features.features import load_features as load_features
+from stepcut.features.find import Inputs, find_files, find_inputs
 from stepcut.features.find import Source as Videos
 from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, as_spec, need_spec
-from stepcut.features.video.container import ended
+from stepcut.features.video.container import blame, check_file, ended, probe
+from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.files.cache import cache_dir, writable
+from stepcut.files.cache import cache_dir, local, writable
 from stepcut.files.names import safe_name
-from stepcut.parallel.engine import Engine, Here
-from stepcut.parallel.local import ask, shared
-from stepcut.parallel.worker import attempt
+from stepcut.parallel.engine import Engine, Here, ask, count_cores, shared
+from stepcut.parallel.worker import attempt, count_rows, time_limit
 from stepcut.progress import Hook, Stage, silent, warn_once
 from stepcut.rate import Rate, as_rate
 
 Array = NDArray[Any]
+Place = Path | Address
 Source = AnyPath | Iterable[AnyPath] | Iterable[Array] | Mapping[str, Array]
+
+DECODE_SECONDS = 60.0
+"""Time limit for the next packet of an open video."""
 
 
 def extract(
@@ -91,8 +111,164 @@ def extract(
         rate = as_spec(backbone, fps=fps).fps
         return load_features(videos, rate, None if strict else failures), failures
     network, spec = open_backbone(backbone, fps, device, engine)
-    inputs = Inputs("video", find_videos(videos))
-    return _extract(inputs, network, spec, cache, progress, strict, engine)
+    return _extract(find_files(videos, "video"), network, spec, cache, progress, strict, engine)
+
+
+# -------------------------------------------------------------------- what a worker does
+
+
+class Job(NamedTuple):
+    """The features of one video, and where they are or will be."""
+
+    name: str
+    path: Place
+    target: Place
+    fps: Fraction
+    fast: bool
+    expected: int = 0
+    """Expected number of rows; 0 if the features are already stored."""
+    stamp: str = ""
+    """The `stamp` of the file when it was probed."""
+
+
+def look(
+    video: tuple[str, Place],
+    fingerprint: str,
+    fps: Fraction,
+    cache: Place,
+    fast: bool = False,
+    quickly: bool = False,
+) -> Job | None:
+    """Probe a `video` (name, path) unless its features are in the `cache`.
+
+    `fingerprint` is that of the backbone. With `quickly`, return None if the file must be read.
+    """
+    name, path = video
+    with blame(path):
+        if not isinstance(path, Address):
+            check_file(path)  # before its content is read, since a pipe has no end
+        seen = stamp(path)
+        digest = known_hash(path, cache) if quickly else content_hash(path, cache)
+        if digest is None:
+            return None
+        target = feature_file(digest, fps, f"{fingerprint} skip" if fast else fingerprint, cache)
+    if is_stored(target):
+        return Job(name, path, target, fps, fast)
+    if quickly:
+        return None
+    with _named(path) as file:
+        info = probe(file)
+    if info.rate and fps > 30 and fps > 2 * info.rate:
+        shown = f"{float(info.rate):.4g}"
+        what = f"{path}: has {shown} frames per second, fewer than half of fps={fps}. Use --fps "
+        raise VideoError(f"{what}{shown} or less.", setting="fps", value=fps, allowed=info.rate)
+    return Job(name, path, target, fps, fast, max(1, round(info.duration * fps)), seen)
+
+
+def compute(job: Job, backbone: Backbone | partial[Backbone]) -> int:
+    """Compute and store the features of a `job` unless they exist; return the number of rows."""
+    if not job.target.exists():
+        with _named(job.path) as file:
+            _store(job, file, backbone() if isinstance(backbone, partial) else backbone)
+    return len(read_rows(job.target)[0])
+
+
+def _store(job: Job, file: Path, backbone: Backbone) -> None:
+    rate = job.fps * frames_per_row(backbone, job.fps)
+    # At least two threads: FFmpeg decodes damaged frames differently with a single one.
+    threads = max(2, count_cores())
+    samples = sample_frames(file, rate, backbone.size, threads=threads, fast=job.fast)
+
+    def metadata() -> dict[str, str]:
+        with blame(job.path):
+            if stamp(job.path) != job.stamp:  # features are stored by content
+                what = "the file changed while it was read. Run the same command again."
+                raise VideoError(f"{job.path}: {what}")
+        return {
+            "rate": str(job.fps),
+            "duration": repr(samples.duration),
+            "corrupt": str(samples.corrupt),
+            "backbone": backbone.fingerprint,
+            **({"fast": "true"} if job.fast else {}),
+        }
+
+    # Close explicitly on errors: the garbage collector could do it inside any other code.
+    with closing(compute_rows(samples, backbone, job.fps)) as rows:
+        write_rows(job.target, rows, metadata)
+
+
+@contextmanager
+def _named(path: Place) -> Iterator[Path]:
+    """Yield a local file of the video at `path`; errors name `path` instead of the copy."""
+    with blame(path):
+        file = local(path)
+    try:
+        yield file
+    except VideoError as error:
+        raise VideoError(str(error).replace(str(file), str(path)), path=path) from error
+
+
+def compute_rows(
+    samples: Samples, backbone: Backbone, fps: Fraction | None = None
+) -> Generator[Rows]:
+    """Yield rows in batches of `backbone.batch` frames (32 by default), and report their number.
+
+    For a backbone of clips there are `frames_per_row` samples per row; `fps` is the rate of the
+    rows, by default that of the samples.
+    """
+    pictures: Iterator[Frames] = (picture for _, picture in samples)
+    if (length := clip_length(backbone)) > 1:
+        pictures = make_clips(pictures, length, frames_per_row(backbone, fps or samples.fps))
+    size = int(getattr(backbone, "batch", None) or 32)
+    with closing(samples):
+        while True:
+            with time_limit(DECODE_SECONDS, "decoding"):
+                batch = list(islice(pictures, size))
+            if not batch:
+                return
+            rows = np.asarray(backbone.extract(np.stack(batch)))
+            if rows.ndim not in (2, 4) or rows.shape[:2] != (len(batch), backbone.dim):
+                what = f"backbone {backbone.name} returned {rows.shape} for {len(batch)} frames; it"
+                shape = f"({len(batch)}, {backbone.dim}) or (..., h, w)"
+                raise FeatureError(
+                    f"{what} must return a row per frame: {shape}.", setting="backbone"
+                )
+            yield rows
+            count_rows(len(rows))
+
+
+def clip_length(backbone: Backbone) -> int:
+    """Return the frames per clip; 1 if the backbone takes single frames."""
+    return int(getattr(backbone, "clip_frames", None) or 1)
+
+
+def frames_per_row(backbone: Backbone, fps: Fraction) -> int:
+    """Return the frames sampled per row: `clip_fps` of the backbone over `fps`, rounded."""
+    rate = getattr(backbone, "clip_fps", None)
+    return 1 if clip_length(backbone) == 1 or rate is None else max(1, round(Fraction(rate) / fps))
+
+
+def make_clips(pictures: Iterable[Frames], length: int, per_row: int) -> Iterator[Frames]:
+    """Yield a clip (length, H, W, 3) centred on every `per_row`-th picture, padded at the ends.
+
+    >>> pictures = (np.full((1, 1, 3), number, np.uint8) for number in range(5))
+    >>> [clip[:, 0, 0, 0].tolist() for clip in make_clips(pictures, 3, 2)]
+    [[0, 0, 1], [1, 2, 3], [3, 4, 4]]
+    """
+    after = length - length // 2 - 1
+    window: deque[Frames] = deque(maxlen=length)
+    for number, item in enumerate(chain(pictures, repeat(None, after)), start=-after):
+        picture = window[-1] if item is None and window else item
+        if picture is None:  # no pictures at all
+            return
+        if not window:
+            window.extend([picture] * (length // 2))
+        window.append(picture)
+        if number >= 0 and number % per_row == 0:
+            yield np.stack(window)
+
+
+# ------------------------------------------------------------------------- many videos
 
 
 def _extract(
@@ -110,10 +286,10 @@ def _extract(
     names, paths = inputs.names, inputs.files
     # A worker of a cluster may have another working folder.
     places = [path if engine is None else path.absolute() for path in paths]
+    videos = list(zip(names, places, strict=True))
     see = partial(
         look, fingerprint=network.fingerprint, fps=spec.fps, cache=folder.absolute(), fast=spec.fast
     )
-    videos = list(zip(names, places, strict=True))
     with Stage(progress, "look", len(videos), "videos") as stage:
         answers = dict(enumerate(attempt(partial(see, quickly=True), video) for video in videos))
         unknown = [number for number, answer in answers.items() if answer is None]
@@ -125,36 +301,35 @@ def _extract(
             lambda at, _: stage.advance(item=names[unknown[at]]),
             advance=lambda at, _: stage.advance(0, item=names[unknown[at]]),
         )
-        answers |= zip(unknown, looked, strict=True)
+    answers |= zip(unknown, looked, strict=True)
+    errors: dict[int, VideoError] = {}
 
-    def errors_of(answers: Mapping[int, Any]) -> dict[int, VideoError]:
-        """Return the errors of videos by number; raise any other error."""
-        return {
-            number: video_error(answer, names[number], paths[number])
-            for number, answer in answers.items()
-            if isinstance(answer, Exception)
-        }
+    def keep_errors(some: Mapping[int, Any]) -> None:
+        for number, answer in some.items():
+            if isinstance(answer, Exception):
+                errors[number] = _video_error(answer, names[number], paths[number])
 
-    errors = errors_of(answers)
+    keep_errors(answers)
     if strict and errors:
         raise errors[min(errors)]
-    jobs = {number: answer for number, answer in answers.items() if number not in errors}
-    missing = [number for number, job in jobs.items() if job.expected]
-    own = folder if isinstance(folder, Path) and missing and cache is None else None
+    jobs: dict[int, Job] = {n: answer for n, answer in answers.items() if n not in errors}
+    todo = {number: job for number, job in jobs.items() if job.expected}
+    own = folder if isinstance(folder, Path) and todo and cache is None else None
     with writable(own) if own else nullcontext(folder) as place:
         temporary = place != folder  # the features are not cached
-        for number in missing if temporary else []:
-            jobs[number] = replace(jobs[number], target=place / jobs[number].target.name)
-        todo = {number: jobs[number] for number in missing}
-        errors |= errors_of(_compute(todo, network, progress, strict, pool, engine))
-        found = [
-            _read(job, paths[number], spec, temporary)
-            for number, job in jobs.items()
-            if number not in errors
-        ]
-    return found, [
-        Failure(names[number], str(paths[number]), errors[number]) for number in sorted(errors)
-    ]
+        if temporary:
+            todo = {n: job._replace(target=place / job.target.name) for n, job in todo.items()}
+            jobs |= todo
+        keep_errors(_compute(todo, network, progress, strict, pool, engine))
+        found = []
+        for number, job in jobs.items():
+            if number not in errors:
+                rows, stated = read_rows(job.target)
+                rows = np.array(rows) if temporary else rows
+                rate, duration = as_rate(stated["rate"]), float(stated["duration"])
+                path, corrupt = str(paths[number]), int(stated["corrupt"])
+                found.append(Features(rows, rate, duration, job.name, path, corrupt, spec))
+    return found, [Failure(names[n], str(paths[n]), errors[n]) for n in sorted(errors)]
 
 
 def _compute(
@@ -186,17 +361,17 @@ def _compute(
             if isinstance(answer, int):
                 advance(at, answer - seen[at])
             elif strict or not isinstance(answer, VideoError | WorkerDied):
-                raise video_error(answer, todo[at].name, todo[at].path)
+                raise _video_error(answer, todo[at].name, todo[at].path)
             stage.total = (stage.total or 0) + seen[at] - todo[at].expected
 
         work = partial(compute, backbone=network if isinstance(pool, Here) else pack(network))
-        share = engine.gpu_share(device_of(network)) if engine else 0.0
+        share = engine.gpu_share(str(getattr(network, "device", None) or "cpu")) if engine else 0.0
         made = pool.map(partial(ask, work) if engine else work, todo, done, share, advance)
     answers = dict(zip(order, made, strict=True))
     return {number: answers[first[job.target]] for number, job in jobs.items()}
 
 
-def _workers(network: Backbone, places: Iterable[Path | Address]) -> Engine:
+def _workers(network: Backbone, places: Iterable[Place]) -> Engine:
     """Return the workers of this machine, or this process for what they cannot see.
 
     They cannot import a class of a notebook or a function, nor see the memory of this process.
@@ -205,7 +380,7 @@ def _workers(network: Backbone, places: Iterable[Path | Address]) -> Engine:
     return Here() if here else shared()
 
 
-def video_error(error: Exception, name: str, path: Path | Address) -> VideoError:
+def _video_error(error: Exception, name: str, path: Place) -> VideoError:
     """Return `error` if the video at `path` caused it; raise any other error."""
     if isinstance(error, WorkerDied):
         error = ended(path, error)
@@ -216,14 +391,7 @@ def video_error(error: Exception, name: str, path: Path | Address) -> VideoError
     raise error
 
 
-def _read(job: Job, path: Path | Address, spec: FeatureSpec, copy: bool) -> Features:
-    rows, metadata = read_rows(job.target)
-    rate, duration = as_rate(metadata["rate"]), float(metadata["duration"])
-    rows = np.array(rows) if copy else rows
-    return Features(rows, rate, duration, job.name, str(path), int(metadata["corrupt"]), spec)
-
-
-def export(features: Features, folder: AnyPath) -> Path | Address:
+def export(features: Features, folder: AnyPath) -> Place:
     """Write features to `folder/NAME.safetensors`, which `load_features` and `learn` read."""
     safe = safe_name(features.name)
     target = as_path(folder) / safe.with_name(f"{safe.name}.safetensors")
@@ -239,6 +407,9 @@ def export(features: Features, folder: AnyPath) -> Path | Address:
     text = {k: v.encode("utf-8", "replace").decode() for k, v in metadata.items() if v}
     save_rows(target, features.rows, text)
     return target
+
+
+# --------------------------------------------------------------------------- any input
 
 
 def read_source(
@@ -263,7 +434,7 @@ def read_source(
     if inputs.kind == "arrays":
         return _from_arrays(inputs.arrays, as_rate(rate, "rate")), []
     if inputs.kind != "video":
-        return read_files(inputs, rate, None if strict else failures), failures
+        return load_features(inputs, rate, None if strict else failures), failures
     spec = need_spec(spec)
     network, made = open_backbone(backbone or spec, spec.fps, device, engine)
     features, failures = _extract(inputs, network, made, cache, progress, strict, engine)
@@ -306,39 +477,36 @@ def read_like(
         inputs = find_inputs(video if paths else {"video": video})
         if len(inputs) > 1:
             raise wrong("video", len(inputs), "videos instead of one. Pass one file at a time.", 1)
-        [features], _ = read_source(
-            inputs, rate, spec, strict=True, progress=progress, device=device
-        )
+        how: Any = {"strict": True, "progress": progress, "device": device}
+        [features], _ = read_source(inputs, rate, spec, **how)
     seen, expected, made = list(features.rows.shape[1:]), list(shape), features.spec
     unlike = spec.unlike(made) if spec is not None and made is not None else []
     theirs, ours = (
         ", ".join(f"{name}={getattr(one, name)}" for name in unlike) for one in (made, spec)
     )
-
-    def refused(what: str, value: object, allowed: object) -> FeatureError:
-        error = FeatureError(f"{features.name}: {what}", value=value, allowed=allowed)
-        error.video = features.name
-        return error
-
+    facts: tuple[object, object] = (theirs, ours)
+    what, setting = "", None
     if features.rate != rate:
         what = f"{features.rate} rows per second; this procedure was learned at {rate}. "
         what += f"Recompute: stepcut features VIDEO -o DIR --fps {rate}"
-        with placed(setting="rate"):
-            raise refused(what, features.rate, rate)
-    if seen != expected:
+        facts, setting = (features.rate, rate), "rate"
+    elif seen != expected:
         advice = "Compute them in the same way"
         if spec is not None:
             alike = f"Use the video itself, or features of {spec.backbone}"
             advice = alike if spec.of_videos else "Use features of the same columns"
         what = f"a row has shape {seen}; this procedure was learned from {expected}. {advice}."
-        raise refused(what, seen, expected)
-    if unlike == ["columns"]:
+        facts = (seen, expected)
+    elif unlike == ["columns"]:
         what = f"{theirs}, but this procedure was learned with {ours}. Rename the columns of the "
         what += "sensor file, then run stepcut features again."
-        raise refused(what, theirs, ours)
-    if unlike:
+    elif unlike:
         warn_once(
             f"features computed with {theirs} do not fit a procedure learned with {ours}. "
             "Results may be wrong; use the video itself."
         )
+    if what:
+        value, allowed = facts
+        name, text = features.name, f"{features.name}: {what}"
+        raise FeatureError(text, value=value, allowed=allowed, video=name, setting=setting)
     return features

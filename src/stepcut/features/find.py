@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError, check_kind
 from stepcut.files.addresses import Address, AnyPath, as_path, files_below
-from stepcut.files.names import FEATURE_SUFFIXES as FEATURE_SUFFIXES
-from stepcut.files.names import VIDEO_SUFFIXES, visible
+from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, visible
 from stepcut.progress import warn_once
 
 Source = AnyPath | Iterable[AnyPath]
@@ -23,17 +22,18 @@ Places = list[Path | Address]
 
 
 class _Kind(NamedTuple):
-    name: str
     suffixes: Collection[str]
     ends: str
     error: type[StepcutError]
 
 
-_VIDEO = _Kind("video", VIDEO_SUFFIXES, "videos end in .mp4, .mov, .mkv and the like", VideoError)
-_FEATURES = _Kind(
-    "feature file", FEATURE_SUFFIXES, f"they end in {', '.join(FEATURE_SUFFIXES)}", FeatureError
-)
-_SENSORS = _Kind("sensor file", (".csv", ".tsv"), "they end in .csv or .tsv", FeatureError)
+_KINDS = {
+    "video": _Kind(VIDEO_SUFFIXES, "videos end in .mp4, .mov, .mkv and the like", VideoError),
+    "feature file": _Kind(
+        FEATURE_SUFFIXES, f"they end in {', '.join(FEATURE_SUFFIXES)}", FeatureError
+    ),
+    "sensor file": _Kind((".csv", ".tsv"), "they end in .csv or .tsv", FeatureError),
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Inputs:
     """A resolved input: files of one kind, or arrays."""
 
     kind: str
-    """"video", "feature file" or "arrays"."""
+    """"video", "feature file", "sensor file" or "arrays"."""
     files: Places = field(default_factory=list)
     places: list[str] | None = None
     """Absolute paths of the files and folders in the input; None for arrays."""
@@ -56,11 +56,7 @@ class Inputs:
 
 
 def find_inputs(source: Any) -> Inputs:
-    """Resolve a `source`: paths of videos or feature files, or arrays.
-
-    Paths are folders, files, globs or addresses; arrays come as a list or by name. In a folder,
-    videos take precedence over feature files. Resolved inputs stay as they are.
-    """
+    """Resolve a `source`: paths of videos or feature files, or arrays in a list or by name."""
     if isinstance(source, Inputs):
         return source
     if isinstance(source, Mapping):
@@ -72,45 +68,42 @@ def find_inputs(source: Any) -> Inputs:
     if paths < len(items):
         what = f"{len(items) - paths} arrays and {paths} paths. Use one kind of input."
         raise OptionError(what, setting="source")
-    found = _find(items, _VIDEO, _FEATURES, _SENSORS)
-    kind = found[0].kind
-    for item, other in zip(items, found, strict=True):
-        if other.kind != kind:
-            what = f"{item} contains a {other.kind.name}, but {items[0]} a {kind.name}."
-            raise OptionError(f"{what} Use one kind of input.", setting="source", path=item)
-    if kind is _SENSORS:
+    inputs = find_files(items, *_KINDS)
+    if inputs.kind == "sensor file":
         raise OptionError(
-            f"{items[0]}: tables ({found[0].files[0].name}), not videos or feature files. Make "
+            f"{items[0]}: tables ({inputs.files[0].name}), not videos or feature files. Make "
             f"feature files of sensors: stepcut features {quote(str(items[0]))} --rate 50 -o "
             "features/ (50 samples per second). Label files belong to --labels.",
             setting="source",
             path=items[0],
         )
-    return Inputs(kind.name, _each_once(found), [str(one.place.absolute()) for one in found])
+    return inputs
+
+
+def find_files(source: Source, *kinds: str) -> Inputs:
+    """Return the files in `source`: a folder and its sub-folders, a file, a glob, or a list.
+
+    Each item has files of the first of the `kinds` ("video", "feature file", "sensor file"; by
+    default all) that it contains. Folders and globs are filtered by suffix and sorted naturally (2
+    before 10). A file may have any suffix. Each file appears once.
+    """
+    kinds, items = kinds or tuple(_KINDS), as_list(source)
+    if not items:
+        first = _KINDS[kinds[0]]
+        what = f"no {kinds[0]}: the list is empty. Use a folder, files or a glob; {first.ends}."
+        raise first.error(what)
+    found = [_find_one(item, kinds) for item in items]
+    for item, (kind, _, _) in zip(items, found, strict=True):
+        if kind != found[0][0]:
+            what = f"{item} contains a {kind}, but {items[0]} a {found[0][0]}."
+            raise OptionError(f"{what} Use one kind of input.", setting="source", path=item)
+    files = {file.absolute(): file for _, _, files in found for file in files}
+    places = [str(place.absolute()) for _, place, _ in found]
+    return Inputs(found[0][0], list(files.values()), places)
 
 
 def find_videos(source: Source) -> Places:
-    """Return the video files in `source`: a folder and its sub-folders, a file, a glob, or a list.
-
-    Folders and globs are filtered by suffix and sorted naturally (2 before 10). A file may
-    have any suffix. Each file appears once.
-    """
-    return _each_once(_find(as_list(source), _VIDEO))
-
-
-def find_features(source: Source) -> Places:
-    """Return the feature files in `source`, as `find_videos` does for videos."""
-    return _each_once(_find(as_list(source), _FEATURES))
-
-
-def find_sensors(source: Source) -> Places:
-    """Return the sensor files in `source`, as `find_videos` does for videos."""
-    return _each_once(_find(as_list(source), _SENSORS))
-
-
-def are_sensors(source: Source) -> bool:
-    """Return whether the first item of `source` is a sensor file, or contains only such files."""
-    return _find(as_list(source), _VIDEO, _FEATURES, _SENSORS)[0].kind is _SENSORS
+    return find_files(source, "video").files
 
 
 def as_list(source: Any) -> list[Any]:
@@ -122,51 +115,35 @@ def as_list(source: Any) -> list[Any]:
     return list(source)
 
 
-class _Found(NamedTuple):
-    kind: _Kind
-    place: Path | Address
-    files: Places
-
-
-def _each_once(found: Iterable[_Found]) -> Places:
-    return list({path.absolute(): path for one in found for path in one.files}.values())
-
-
-def _find(items: Sequence[AnyPath], *kinds: _Kind) -> list[_Found]:
-    """Resolve each of `items` to files of the first of the `kinds` that it contains."""
-    if not items:
-        what = f"no {kinds[0].name}: the list is empty. Use a folder, files or a glob"
-        raise kinds[0].error(f"{what}; {kinds[0].ends}.")
-    return [_find_one(item, kinds) for item in items]
-
-
-def _find_one(item: AnyPath, kinds: Sequence[_Kind]) -> _Found:
-    path, kind = as_path(item), kinds[0]
+def _find_one(item: AnyPath, kinds: Sequence[str]) -> tuple[str, Path | Address, Places]:
+    """Return the kind of the files of an item, its place, and the files."""
+    path, (_, ends, error_type) = as_path(item), _KINDS[kinds[0]]
     path = path if isinstance(path, Address) else path.expanduser()
     try:
         # A broken link is reported when it is opened, as one unusable video.
         folder, there = path.is_dir(), path.exists() or path.is_symlink()
     except PermissionError as error:
         what = f"cannot be read ({error.strerror}). Check the permissions of its folder."
-        raise kind.error(f"{item}: {what}") from error
+        raise error_type(f"{item}: {what}") from error
     pattern = not there and glob.has_magic(str(path))
-    files = all_files(path, pattern) if pattern or folder else [path]
-    for each in kinds if there or pattern else ():
-        if fit := _of(files, each):
-            return _Found(each, path, fit)
-    if there and not folder:  # a file may have any suffix
-        return _Found(kind, path, files)
-    if not pattern and not folder:
+    if not pattern and not there:
         here = f"relative to {Path.cwd()}"
         here = "check the address and your permissions" if isinstance(path, Address) else here
-        raise kind.error(f"{item}: no such file or folder ({here}). Check the path.")
-    shown = [file.suffix.lower() or "no suffix" for file in files if file.name[0] != "."]
-    seen = ", ".join(f"{count} x {suffix}" for suffix, count in Counter(shown).most_common(3))
+        raise error_type(f"{item}: no such file or folder ({here}). Check the path.")
+    files = all_files(path, pattern) if pattern or folder else [path]
+    files = [file for file in files if file.name[0] != "."]  # as "._x.mp4" of macOS
+    for kind in kinds:
+        if fit := [file for file in files if file.suffix.lower() in _KINDS[kind].suffixes]:
+            return kind, path, sorted(fit, key=natural)
+    if there and not folder:  # a file may have any suffix
+        return kinds[0], path, [path]
+    shown = Counter(file.suffix.lower() or "no suffix" for file in files)
+    seen = ", ".join(f"{count} x {suffix}" for suffix, count in shown.most_common(3))
     shut = folder and isinstance(path, Path) and not os.access(path, os.R_OK | os.X_OK)
     nothing = "nothing matches" if pattern else "it cannot be read" if shut else "it is empty"
     content = f"only {seen}" if seen else nothing
-    what = f"no {kind.name} in this folder ({content}). Check the path; {kind.ends}."
-    raise kind.error(f"{item}: {what}")
+    what = f"no {kinds[0]} in this folder ({content}). Check the path; {ends}."
+    raise error_type(f"{item}: {what}")
 
 
 def all_files(path: Path | Address, pattern: bool = False, procedures: bool = False) -> Places:
@@ -197,18 +174,8 @@ def all_files(path: Path | Address, pattern: bool = False, procedures: bool = Fa
     return found
 
 
-def _of(files: Places, kind: _Kind) -> Places:
-    """Return the files of a kind in natural order, without the "._x.mp4" files of macOS."""
-    fit = [file for file in files if file.suffix.lower() in kind.suffixes and file.name[0] != "."]
-    return sorted(fit, key=natural)
-
-
 def natural(path: AnyPath) -> list[tuple[int, int, str]]:
-    """Return a sort key that puts v2 before v10.
-
-    >>> sorted([Path("v10"), Path("v2")], key=natural)[0].name
-    'v2'
-    """
+    """Return a sort key that puts v2 before v10."""
     parts = re.split(r"(\d+)", str(path).casefold())
     return [(1, int(part), part) if part.isdecimal() else (0, 0, part) for part in parts if part]
 
@@ -227,13 +194,14 @@ def name_videos(paths: Sequence[AnyPath]) -> list[str]:
     # Windows drives may have no common folder.
     shared = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))
     relative = [Path(*file.parts[shared:]) for file in files]
-    choices = [
-        [file.stem for file in files],
-        [file.with_suffix("").as_posix() for file in relative],
-        [file.as_posix() for file in relative],
-        [file.as_posix() for file in files],
-    ]
-    return unique_names(choices)
+    return unique_names(
+        [
+            [file.stem for file in files],
+            [file.with_suffix("").as_posix() for file in relative],
+            [file.as_posix() for file in relative],
+            [file.as_posix() for file in files],
+        ]
+    )
 
 
 def unique_names(choices: Sequence[Sequence[str]]) -> list[str]:
@@ -242,9 +210,8 @@ def unique_names(choices: Sequence[Sequence[str]]) -> list[str]:
     >>> unique_names([["a", "a", "b"], ["x/a", "y/a", "x/b"]])
     ['x/a', 'y/a', 'b']
     """
-    seen = [[visible(name) for name in names] for names in choices]
-    names = seen[0]
-    for longer in seen[1:]:
+    names, *others = [[visible(name) for name in names] for names in choices]
+    for longer in others:
         count = Counter(names)
         both = zip(names, longer, strict=True)
         names = [name if count[name] == 1 else long for name, long in both]

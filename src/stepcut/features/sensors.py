@@ -4,17 +4,16 @@ import csv
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import FeatureError, OptionError, placed
 from stepcut.features.features import Failure, Features, check_alike, check_rows
-from stepcut.features.find import Source, find_sensors, name_videos
+from stepcut.features.find import Source, find_files
 from stepcut.features.spec import SENSORS, FeatureSpec
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local
@@ -29,10 +28,9 @@ LONGEST_GAP = 1.0
 """Seconds without a value that are interpolated, or two missing samples of a slow sensor."""
 FLOOR = 1e-3
 """Added to a standard deviation before its logarithm is taken, for sensors that do not change."""
-TIME_COLUMNS = {
-    "time": 1.0, "t": 1.0, "timestamp": 1.0, "seconds": 1.0, "sec": 1.0, "s": 1.0, "time_s": 1.0,
-    "time (s)": 1.0, "milliseconds": 1e-3, "ms": 1e-3, "time_ms": 1e-3, "timestamp_ms": 1e-3,
-    "time (ms)": 1e-3, "unixtime": 1e-3,
+TIME_COLUMNS = dict.fromkeys(("time", "t", "timestamp", "seconds", "sec", "s"), 1.0) | {
+    "time_s": 1.0, "time (s)": 1.0, "milliseconds": 1e-3, "ms": 1e-3, "time_ms": 1e-3,
+    "timestamp_ms": 1e-3, "time (ms)": 1e-3, "unixtime": 1e-3,
 }  # fmt: skip
 """Names of time columns, and their units in seconds."""
 FRAME, TRACK = "frame_idx", "track"
@@ -86,15 +84,15 @@ def load_sensors(
     """
     given = None if rate is None else as_rate(rate, "rate", FASTEST)
     wanted = None if fps is None else as_rate(fps)
-    files = find_sensors(sensors)
+    inputs = find_files(sensors, "sensor file")
     loaded: list[Features] = []
     failures: list[Failure] = []
     first: _Table | None = None
-    for file, name in zip(files, name_videos(files), strict=True):
+    for file, name in zip(inputs.files, inputs.names, strict=True):
         try:
             with placed(path=str(file), video=name):
-                table = _read_table(file)
-                loaded.append(_rows_of(table.like(first or table), name, given, wanted))
+                table = _named_like(first, _read_table(file))
+                loaded.append(_rows_of(table, name, given, wanted))
                 first = first or table
         except FeatureError as error:
             if strict:
@@ -106,31 +104,31 @@ def load_sensors(
     return loaded, failures
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The numbers of a sensor file."""
-
+class _Table(NamedTuple):
     file: Path | Address
     header: list[str]
+    """Names of the columns, or their numbers."""
     named: bool
-    """Whether the file names its columns; otherwise they are numbered."""
     values: Array
     """NaN where a value is missing."""
     lines: list[int]
     """The line of each sample in the file."""
 
-    def like(self, first: "_Table") -> "_Table":
-        """Return the table with the names of the `first` one, if it has none; refuse others."""
-        if not self.named and first.named and len(self.header) == len(first.header):
-            return replace(self, header=first.header, named=True)
-        names, wanted = ({*table.header} - TIME_COLUMNS.keys() for table in (self, first))
-        if names == wanted or not (self.named and first.named):
-            return self
+
+def _named_like(first: _Table | None, table: _Table) -> _Table:
+    """Return the table with the names of the `first` one, if it has none; refuse others."""
+    if first is None or not first.named:
+        return table
+    if not table.named:
+        same = len(table.header) == len(first.header)
+        return table._replace(header=first.header, named=True) if same else table
+    names, wanted = ({*each.header} - TIME_COLUMNS.keys() for each in (table, first))
+    if names != wanted:
         differ = {"missing": sorted(wanted - names), "unknown": sorted(names - wanted)}
         what = "; ".join(f"{kind}: {', '.join(some[:8])}" for kind, some in differ.items() if some)
-        text = f"{self.file}: its columns differ from those of {first.file} ({what}). Rename, add "
-        text += "or remove columns."
-        raise FeatureError(text, value=self.header, allowed=first.header)
+        text = f"{table.file}: its columns differ from those of {first.file} ({what}). Rename, add "
+        raise FeatureError(f"{text}or remove columns.", value=table.header, allowed=first.header)
+    return table
 
 
 def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | None) -> Features:
@@ -163,32 +161,20 @@ def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | N
         raise FeatureError(text, setting="rate", value=rate, allowed=FASTEST)
     if rate < SLOW:
         unit = " Check the unit of the time column." if rate < SLOW / 10 and timed else ""
-        warn_once(
-            f"{file}: {rate:.3g} samples per second; what takes less than {2 / rate:.3g} s is too "
-            f"fast to see.{unit}"
-        )
-    fps = fps or rows_per_second(rate)
-    duration = float(seconds[-1]) + 1 / rate
-    every = max(rate, float(fps))
+        what = f"{rate:.3g} samples per second; what takes less than {2 / rate:.3g} s is too fast"
+        warn_once(f"{file}: {what} to see.{unit}")
+    # 2, or a power of two that the sensor reaches, though a clock is up to a tenth too slow.
+    fps = fps or min(Fraction(2), Fraction(2) ** math.floor(math.log2(1.1 * rate)))
+    duration, every = float(seconds[-1]) + 1 / rate, max(rate, float(fps))
     grid = np.arange(max(1, round(duration * every))) / every
-    gap = max(LONGEST_GAP, 3 / rate)
     if table.named:
         sensors.sort(key=lambda at: header[at])
+    gap = max(LONGEST_GAP, 3 / rate)
     filled = [np.interp(grid, *_filled(table, seconds, at, gap)) for at in sensors]
     rows = window(np.column_stack(filled), every, fps)
     check_rows(rows, str(file))
     columns = tuple(header[at] for at in sensors) if table.named else None
     return Features(rows, fps, duration, name, spec=FeatureSpec(SENSORS, fps, columns=columns))
-
-
-def rows_per_second(rate: float) -> Fraction:
-    """Return the rows per second of a sensor: 2, or a power of two that it reaches.
-
-    >>> [str(rows_per_second(rate)) for rate in (50, 1.01, 0.99, 0.3)]
-    ['2', '1', '1', '1/4']
-    """
-    # A clock is up to a tenth too slow.
-    return min(Fraction(2), Fraction(2) ** math.floor(math.log2(1.1 * rate)))
 
 
 def window(samples: Array, rate: float, fps: Fraction) -> NDArray[np.float32]:
@@ -210,11 +196,9 @@ def _read_table(file: Path | Address) -> _Table:
         with open(local(file), encoding="utf-8-sig", errors="replace", newline="") as opened:
             most = max(",;\t", key=opened.read(4096).partition("\n")[0].count)
             opened.seek(0)
-            lines = [
-                (number, [cell.strip() for cell in line])
-                for number, line in enumerate(csv.reader(opened, delimiter=most), start=1)
-                if line  # a line of delimiters alone is a missing sample
-            ]
+            reader = enumerate(csv.reader(opened, delimiter=most), start=1)
+            # A line of delimiters alone is a missing sample.
+            lines = [(number, [cell.strip() for cell in line]) for number, line in reader if line]
     except (OSError, csv.Error) as error:
         raise FeatureError(f"{file}: cannot be read as a CSV file ({error}).") from error
     if not lines:
@@ -226,7 +210,6 @@ def _read_table(file: Path | Address) -> _Table:
         header, samples = _deeplabcut(file, lines)
     elif not named:
         header, samples = [str(at + 1) for at in range(len(first))], lines
-    named = named and len(set(header)) == len(header)  # repeated names tell nothing apart
     if TRACK in header:
         at = header.index(TRACK)
         tracks = list(dict.fromkeys(line[at] for _, line in samples if at < len(line)))
@@ -237,6 +220,7 @@ def _read_table(file: Path | Address) -> _Table:
         samples = [(number, line[:at] + line[at + 1 :]) for number, line in samples]
     if len(samples) < 2:
         raise FeatureError(f"{file}: has {len(samples)} samples; at least two are needed.")
+    named = named and len(set(header)) == len(header)  # repeated names tell nothing apart
     return _Table(file, header, named, _numbers(file, header, samples), [at for at, _ in samples])
 
 
@@ -269,10 +253,8 @@ def _numbers(file: object, header: Sequence[str], samples: Sequence[Line]) -> Ar
 
 def _number(cell: str) -> float | None:
     """Return the number in a cell, NaN if it is empty, None if it is text."""
-    if cell.casefold() in ("", "nan", "na", "null", "none"):
-        return math.nan
     try:
-        number = float(cell)
+        number = math.nan if cell.casefold() in ("", "na", "null", "none") else float(cell)
     except ValueError:
         return None
     return number if math.isfinite(number) else math.nan
@@ -304,10 +286,7 @@ def _filled(table: _Table, seconds: Array, place: int, longest: float) -> tuple[
     worst = int(gaps.argmax())
     if gaps[worst] > longest:
         line = table.lines[int(ends[worst])]
-        raise FeatureError(
-            f"{table.file}: column {title!r} has no value for {gaps[worst]:.1f} s after line "
-            f"{line}; only gaps of up to {longest:.3g} s are interpolated. "
-            "Remove the column, or split the recording there.",
-            line=line,
-        )
+        what = f"column {title!r} has no value for {gaps[worst]:.1f} s after line {line}; only gaps"
+        what += f" of up to {longest:.3g} s are interpolated. Remove the column, or split the "
+        raise FeatureError(f"{table.file}: {what}recording there.", line=line)
     return seconds[there], column[there]

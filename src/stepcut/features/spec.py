@@ -17,9 +17,8 @@ VECTORS = "vectors"
 """Stored instead of a backbone if a procedure was learned from feature files."""
 SENSORS = "sensors"
 """Stored instead of a backbone in feature files of sensors."""
-MODEL_FILES = (".onnx",)
 FETCH = "fetch"
-"""Value of `weights` that allows a download, for backbones from a hub."""
+"""As `weights`, allows a download from a hub."""
 LOOKED = "Put it at its old path, beside the folder of the procedure, or into the current folder."
 
 Three = tuple[float, float, float]
@@ -96,7 +95,7 @@ class FeatureSpec:
 
     @property
     def is_file(self) -> bool:
-        return PurePosixPath(self.backbone).suffix.lower() in MODEL_FILES
+        return PurePosixPath(self.backbone).suffix.lower() == ".onnx"
 
     @property
     def of_videos(self) -> bool:
@@ -135,8 +134,8 @@ class FeatureSpec:
         """
         if record["name"] == VECTORS:
             return None
-        names = [each.name for each in fields(cls)[1:] if each.name != "trusted"]
-        values = {name: record[name] for name in names if name in record}
+        names = {each.name for each in fields(cls)[1:]} & record.keys() - {"trusted"}
+        values = {name: record[name] for name in names}
         if record.get("times") == "fast":  # 0.2.0
             values["fast"] = True
         if record["name"] == SENSORS:  # of 0.3.0: the samples per second
@@ -205,7 +204,7 @@ def find_files(record: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, 
     for key in ("name", "weights"):
         # The path may belong to another machine, and to Windows.
         name = PureWindowsPath(str(record.get(key))).name
-        of_file = name.endswith((*MODEL_FILES, ".safetensors", ".pth", ".pt"))
+        of_file = name.endswith((".onnx", ".safetensors", ".pth", ".pt"))
         if of_file and not Path(record[key]).exists():
             places = (str(folder / name) for folder in folders if (folder / name).is_file())
             found[key] = next(places, record[key])
@@ -218,12 +217,9 @@ def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
         return spec
     files = "a feature file (.npy, .npz, .safetensors)"
     of_sensors = "" if spec is None else " of sensors (stepcut features NEW.csv --rate 50 -o DIR)"
-    raise OptionError(
-        "this procedure was learned from feature files, so it cannot compute features of videos. "
-        f"Use {files}{of_sensors}, or learn it from videos.",
-        setting="videos",
-        allowed=files,
-    )
+    what = "this procedure was learned from feature files, so it cannot compute features of videos."
+    advice = f"Use {files}{of_sensors}, or learn it from videos."
+    raise OptionError(f"{what} {advice}", setting="videos", allowed=files)
 
 
 def _file(where: str, name: str) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from stepcut.features.backbones.backbone import Backbone
-from stepcut.features.compute import clip_length, frames_per_row, make_clips
+from stepcut.features.backbones.runtime import Backbone
+from stepcut.features.extract import clip_length, frames_per_row, make_clips
 from stepcut.features.video.live import Picture, Sample, open_samples
 from stepcut.guidance.guide import Alert, Guide, State
 

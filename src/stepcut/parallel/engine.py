@@ -1,24 +1,45 @@
-"""The contract of an engine, which does the same work for many items and survives crashes."""
+"""Engines do the same work for many items and survive crashes: `Local` in processes of this machine,
+`Ray` on a cluster, `Here` in this process."""
 
+import atexit
+import math
 import os
+import pickle
 import re
+import secrets
+import shutil
+import signal
+import subprocess
 import sys
+import tempfile
+import threading
+import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from multiprocessing.spawn import get_executable
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from stepcut.errors import wrong
-from stepcut.parallel.worker import attempt, reporting
+from stepcut.errors import ExtraNeeded, StepcutError, WorkerDied, choose, wrong
+from stepcut.parallel.worker import attempt, is_worker, reporting
+from stepcut.plugins import install_command
+from stepcut.settings import check_number
 from stepcut.threads import PASSIVE
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+Answers = Generator[tuple[int, Any]]
 Done = Callable[[int, Answer | Exception], None]
 """Called in the caller's process with the number of an item and its answer."""
-
 Advance = Callable[[int, int], None]
 """Called in the caller's process with the number of an item and how many more rows it has; also
 with 0 rows from time to time. An exception in it stops all work."""
@@ -56,7 +77,7 @@ class Engine(ABC):
     @abstractmethod
     def _answers(
         self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
-    ) -> Generator[tuple[int, Any]]:
+    ) -> Answers:
         """Yield the number and the answer of every item as it arrives; stop all work if closed."""
 
     def gpu_share(self, device: str) -> float:
@@ -64,8 +85,7 @@ class Engine(ABC):
         del device
         return 0.0
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Stop the workers."""
 
 
@@ -74,7 +94,7 @@ class Here(Engine):
 
     def _answers(
         self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
-    ) -> Generator[tuple[int, Any]]:
+    ) -> Answers:
         del gpu
         for number, item in enumerate(items):
 
@@ -86,8 +106,34 @@ class Here(Engine):
                 answer = attempt(work, item)
             yield number, answer
 
-    def close(self) -> None:
-        """Nothing to stop."""
+
+@contextmanager
+def open_engine(
+    engine: str | Engine | None = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    always: bool = False,
+) -> Iterator[Engine | None]:
+    """Open an engine for a block; None means that this process does the work itself.
+
+    Even then, workers of this machine compute the features of videos. `engine` is "local", "ray",
+    None for this process, or an engine, which stays open. `workers` are by default as many as cores
+    and memory allow, or the cluster has. `address` is that of a Ray cluster ("auto" for that of
+    this machine); by default Ray starts here. With `always`, return an engine even if no option
+    asks for one.
+    """
+    if workers is not None:
+        check_number("workers", workers, 1, whole=True)
+    if engine is not None and not isinstance(engine, str):
+        yield engine
+    elif engine in (None, "local") and workers is None and address is None and not always:
+        yield None
+    else:
+        with closing(choose("engine", engine or "local", ENGINES)(workers, address)) as chosen:
+            yield chosen
+
+
+# ------------------------------------------------------------------- cores, folders, processes
 
 
 def count_cores() -> int:
@@ -100,6 +146,16 @@ def count_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def free_memory() -> float:
+    """Return the free memory in bytes; 8 GB if the system does not report it."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            fields = dict(line.split(":", 1) for line in file)
+        return float(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return 8e9
 
 
 @contextmanager
@@ -117,11 +173,14 @@ def environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def import_folders() -> list[str]:
-    """The folders in which a new process finds the modules of this one, without the current one.
+def share_cores(cores: int) -> AbstractContextManager[None]:
+    """Limit `count_cores()` and the threads of libraries that are not loaded yet to `cores`."""
+    names = ("STEPCUT_CORES", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    return environment(**{**PASSIVE, **os.environ, **dict.fromkeys(names, str(cores))})
 
-    The current folder may contain files of strangers, such as downloads.
-    """
+
+def import_folders() -> list[str]:
+    """Return the folders of `sys.path` without the current one, which may contain files of others."""
 
     def is_here(folder: str) -> bool:
         with suppress(OSError):
@@ -134,12 +193,382 @@ def import_folders() -> list[str]:
 
 
 def isolated(code: str, *args: str) -> list[str]:
-    """The command of a process that runs Python `code` with `sys.argv[1:] = args`."""
+    """Return the command of a process that runs Python `code` with `sys.argv[1:] = args`."""
     found = f"import sys; sys.path = {import_folders()!r}\n"
     return [os.fsdecode(get_executable()), "-I", "-c", found + code, *args]
 
 
-def share_cores(cores: int) -> AbstractContextManager[None]:
-    """Limit `count_cores()` and the threads of libraries that are not loaded yet to `cores`."""
-    names = ("STEPCUT_CORES", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-    return environment(**{**PASSIVE, **os.environ, **dict.fromkeys(names, str(cores))})
+# ------------------------------------------------------------------------------- this machine
+
+_MEMORY = 2**30
+"""Bytes that a worker needs for libraries, backbone, decoder and a batch of frames."""
+_MOST = 16
+"""Most workers of a pool whose size nobody chose."""
+_PATIENCE = 5.0
+"""Seconds in which a stopped worker removes its partial files."""
+_TICK = 0.5
+"""Seconds after which the parent looks for workers that hang.
+
+It counts ticks instead of reading the clock, so that a suspended machine kills no worker."""
+CODE = "from stepcut.parallel.worker import serve\nserve()\n"
+
+
+class _Process:
+    """A worker process, seen from its parent."""
+
+    def __init__(self, threads: int, conditions: tuple[object, ...]) -> None:
+        self.conditions = conditions
+        with share_cores(threads):
+            # In a new session, since Ctrl-C must reach the parent only.
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self.process = subprocess.Popen(isolated(CODE), **pipes, start_new_session=True)
+        self.pipes: Any = (self.process.stdin, self.process.stdout)
+        self.ready = False
+        self.limit: tuple[float, str] | None = None
+        self.quiet = 0.0
+
+    def give(self, data: bytes, messages: "Messages") -> None:
+        """Send it work; what it reports goes to `messages`."""
+        self.limit, self.quiet = None, 0.0
+        self._reader = threading.Thread(target=self._read, args=[messages], daemon=True)
+        self._reader.start()
+        with suppress(OSError):  # it died: the reader sees the end
+            pickle.dump(data, self.pipes[0])
+            self.pipes[0].flush()
+
+    def _read(self, messages: "Messages") -> None:
+        kind = ""
+        with suppress(EOFError, OSError, ValueError, pickle.UnpicklingError):
+            while kind != "answer":
+                kind, value = pickle.load(self.pipes[1])
+                messages.put((self, kind, value))
+        if kind != "answer":
+            messages.put((self, "end", None))
+
+    def end(self, patience: float = 0.0) -> str:
+        """Wait for its end, kill it if it stays busy, and return how it ended.
+
+        Do not wait long for one that the system cannot end, as on a broken disk.
+        """
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
+        self.process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(1)
+            self._reader.join(1)
+            for pipe in self.pipes:
+                with suppress(OSError):  # an unsent message
+                    pipe.close()
+        code = self.process.returncode
+        names = {-number.value: number.name for number in signal.Signals}
+        return f"died by {names[code]}" if code in names else f"ended with exit code {code}"
+
+
+Messages = SimpleQueue[tuple[_Process, str, Any]]
+
+
+def _stop(processes: Sequence[_Process]) -> None:
+    for process in processes:
+        process.process.terminate()
+    until = time.monotonic() + _PATIENCE
+    for process in processes:
+        process.end(max(0.0, until - time.monotonic()))
+
+
+class Local(Engine):
+    """Worker processes on this machine, from the first work until `close`; see `open_engine`."""
+
+    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
+        if address is not None:
+            what = "belongs to a Ray cluster. Add engine='ray' (--engine ray)."
+            raise wrong("address", address, what)
+        able = min(count_cores(), int(free_memory() / _MEMORY), _MOST)
+        self.workers = workers or max(1, able)
+        self._idle: list[_Process] = []
+        self._lock = threading.Lock()
+
+    def _answers(
+        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
+    ) -> Answers:
+        del gpu  # all workers share the GPUs of the machine
+        most = min(self.workers, len(items))
+        threads = max(1, count_cores() // max(1, most))
+        waiting = deque(range(len(items)))
+        tries = dict.fromkeys(waiting, 0)
+        busy: dict[_Process, int] = {}
+        messages: Messages = SimpleQueue()
+        looked = time.monotonic()
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < most:
+                    data = pickle.dumps((work, items[waiting[0]]))
+                    number, process = waiting.popleft(), self._take(threads)
+                    tries[number] += 1
+                    busy[process] = number
+                    process.give(data, messages)
+                with suppress(Empty):
+                    process, kind, value = messages.get(timeout=_TICK)
+                    if process not in busy:
+                        continue
+                    process.quiet, number = 0.0, busy[process]
+                    if kind == "answer":
+                        del busy[process]
+                        with self._lock:
+                            self._idle.append(process)
+                        yield number, pickle.loads(value)
+                    elif kind == "end":
+                        del busy[process]
+                        ending = process.end(1.0)
+                        if not process.ready:
+                            what = f"a worker process cannot start ({ending}). Free memory, then "
+                            raise StepcutError(f"{what}try again.")
+                        if tries[number] < TRIES:
+                            waiting.appendleft(number)
+                        else:
+                            yield number, WorkerDied(f"the worker process {ending}, {TRIES} times")
+                    elif kind == "limit":
+                        process.limit = value
+                    elif kind == "ready":
+                        process.ready = True
+                    else:
+                        advance(number, value or 0)
+                if time.monotonic() - looked >= _TICK:
+                    looked = time.monotonic()
+                    for number in list(busy.values())[:1]:
+                        advance(number, 0)
+                    yield from self._end_hanging(busy)
+        except BaseException:
+            _stop([*busy])
+            self.close()
+            raise
+
+    def _end_hanging(self, busy: dict[_Process, int]) -> Answers:
+        """End the workers that made no progress within their time limits."""
+        for process, number in list(busy.items()):
+            process.quiet += _TICK
+            if process.limit is not None and process.quiet > process.limit[0]:
+                seconds, doing = process.limit
+                del busy[process]
+                process.end()
+                yield number, WorkerDied(f"no progress for {seconds:g} seconds while {doing}")
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        _stop(idle)
+
+    def _take(self, threads: int) -> _Process:
+        """Return an idle worker that was started under the present conditions, or a new one."""
+        folder = ""
+        with suppress(OSError):  # it was removed
+            folder = os.getcwd()
+        conditions = threads, folder, sorted(os.environ.items()), import_folders()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        fit = []
+        for process in idle:
+            if process.process.poll() is None and process.conditions == conditions:
+                fit.append(process)
+            else:
+                process.end()
+        with self._lock:
+            self._idle += fit[1:]
+        return fit[0] if fit else _Process(threads, conditions)
+
+
+_shared: dict[int, Local] = {}
+_asking = threading.BoundedSemaphore(4)
+
+
+def shared() -> Local:
+    """Return the pool of this process, whose workers end when they have nothing to do."""
+    # By process, since a fork has no threads that read from the workers of its parent.
+    if os.getpid() not in _shared:
+        _shared[os.getpid()] = Local()
+        atexit.register(_shared[os.getpid()].close)
+    return _shared[os.getpid()]
+
+
+def ask(work: Callable[[Item], Answer], item: Item) -> Answer:
+    """Return `work(item)`, which is done by a worker of this machine, or raise its error."""
+    if is_worker():
+        return work(item)
+    with _asking:
+        [answer] = shared().map(work, [item])
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+# ------------------------------------------------------------------------------- a Ray cluster
+
+_LAST_WORDS = 30.0
+"""Seconds in which a cancelled task must end."""
+MOST_ON_A_GPU = 16
+"""Workers that share a GPU: each has its own copy of the network there."""
+
+
+class Ray(Engine):
+    """The Ray cluster at `address`, or one on this machine that ends with `close`.
+
+    `workers` limits the parallel tasks; see `open_engine`.
+    """
+
+    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
+        self.address = address
+        self._ray, self._began, self._files = import_ray(alone=address is None), False, ""
+        if not self._ray.is_initialized():
+            self._begin(workers)
+        self.workers, self._limit = workers or max(1, self._count("CPU")), workers
+        self.threads = max(1, count_cores() // self.workers) if address is None else 1
+
+    def _answers(
+        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
+    ) -> Answers:
+        ray = self._ray
+        # Ray restarts a task whose worker or node is lost, on another node if necessary.
+        task = ray.remote(
+            num_cpus=1,
+            num_gpus=gpu if self._count("GPU") else 0,
+            max_retries=TRIES - 1,
+            retry_exceptions=False,
+        )(_do)
+        waiting = deque(range(len(items)))
+        flying: dict[Any, int] = {}
+        try:
+            while waiting or flying:
+                # Twice the current capacity, and enough to make a small cluster grow.
+                most = self._limit or max(64, 2 * self._count("CPU"))
+                while waiting and len(flying) < most:
+                    number = waiting.popleft()
+                    flying[task.remote(self.threads, work, items[number])] = number
+                ready, _ = ray.wait(list(flying), num_returns=1, timeout=10.0)
+                for number in list(flying.values())[:1]:
+                    advance(number, 0)
+                for reference in ready:
+                    number = flying.pop(reference)
+                    yield number, self._answer(reference)
+        except BaseException:
+            for reference in flying:
+                ray.cancel(reference, force=True)
+            # As with `Local`, nothing is written after this has ended.
+            if flying:
+                ray.wait(list(flying), num_returns=len(flying), timeout=_LAST_WORDS)
+            raise
+
+    def gpu_share(self, device: str) -> float:
+        """See `Engine.gpu_share`: CPUs and GPUs of the cluster shall be busy at the same time."""
+        gpus = self._count("GPU")
+        if device.startswith("cuda") and not gpus:
+            what = ", but this Ray cluster has no GPU. Use --device cpu or add GPUs."
+            raise wrong("device", device, what, "cpu")
+        if not gpus or device == "cpu":
+            return 0.0
+        each = max(1, self._count("CPU") // gpus)
+        return math.floor(10_000 / min(each, MOST_ON_A_GPU)) / 10_000
+
+    def _count(self, kind: str) -> int:
+        return int(self._ray.cluster_resources().get(kind, 0))
+
+    def close(self) -> None:
+        """See `Engine.close`: a cluster that existed before keeps running."""
+        if self._began:
+            self._ray.shutdown()
+            self._began = False
+        shutil.rmtree(self._files, ignore_errors=True)
+
+    def _begin(self, workers: int | None) -> None:
+        options: dict[str, Any] = {"address": self.address}
+        if self.address is None:
+            self._files = tempfile.mkdtemp(prefix="stepcut-ray-")
+            options = {
+                "address": "local",
+                "num_cpus": workers or count_cores(),
+                "include_dashboard": False,
+                "_temp_dir": self._files,
+            }
+        try:
+            # New processes find the same modules as this one, as with `Local`.
+            modules = environment(PYTHONPATH=os.pathsep.join(import_folders()), PYTHONSAFEPATH="1")
+            with modules, _alone(self._ray) if self.address is None else nullcontext():
+                self._ray.init(
+                    **options,
+                    job_config=self._ray.job_config.JobConfig(_py_driver_sys_path=_Folders()),
+                    log_to_driver=False,
+                    configure_logging=False,
+                    logging_level="ERROR",
+                )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            what = f": no Ray cluster answers ({reason}). Start one with: ray start --head; or run "
+            raise wrong("address", self.address, f"{what}without --address.") from error
+        self._began = True
+
+    def _answer(self, reference: Any) -> Any:
+        ray = self._ray
+        lost = ("WorkerCrashedError", "NodeDiedError", "ObjectLostError")
+        try:
+            return ray.get(reference)
+        except ray.exceptions.OutOfMemoryError:
+            return WorkerDied(f"the worker needed more memory than its node has, {TRIES} times")
+        except tuple(getattr(ray.exceptions, name) for name in lost):
+            return WorkerDied(f"the worker process died, {TRIES} times")
+        except ray.exceptions.RayError as error:
+            what = f"a Ray worker could not begin its work ({str(error).strip().splitlines()[-1]})"
+            advice = "Install the same stepcut and packages on every node."
+            raise WorkerDied(f"{what}. {advice}") from error
+
+
+class _Folders(list[str]):
+    """Where workers of Ray find modules: as here, and last in the current folder, for custom parts.
+
+    Ray adds that folder in front of all others, where its files hide installed modules.
+    """
+
+    def __init__(self) -> None:
+        super().__init__([os.getcwd(), *reversed(import_folders())])  # Ray prepends one by one
+
+    def extend(self, _: object) -> None:
+        """Keep what Ray adds out."""
+
+
+def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:
+    with share_cores(threads):
+        return attempt(work, item)
+
+
+@contextmanager
+def _alone(ray: Any) -> Iterator[None]:
+    """Make Ray start on the loopback interface only."""
+    # Ray uses a public address if it expects other nodes to join.
+    constants = ray._private.ray_constants
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        with environment(RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0"):
+            yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+def import_ray(alone: bool = False) -> Any:
+    """Import Ray without usage reports; with `alone`, it requires an authentication token.
+
+    Ray reads the authentication mode at import, so an earlier import takes precedence.
+    """
+    if alone and "ray" not in sys.modules:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray's workers have a low priority by default; those of `Local` do not.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        what = f"engine='ray' is not installed. Run: {install_command('ray')}"
+        raise ExtraNeeded(what, setting="engine", value="ray") from error
+    return ray
+
+
+ENGINES: dict[str, Callable[[int | None, str | None], Engine]] = {"local": Local, "ray": Ray}

@@ -28,14 +28,13 @@ IDLE = 60.0
 Report = Callable[[str, Any], None]
 """Gets ("rows", count), ("alive", None) or ("limit", (seconds, doing) or None)."""
 
-_report: Report | None = None
+_report: Report = lambda _kind, _value: None  # noqa: E731
 _limit: tuple[float, str] | None = None
 _said = 0.0
 _inside = False
 
 
 def is_worker() -> bool:
-    """Return whether this process is a worker."""
     return _inside
 
 
@@ -55,31 +54,46 @@ def time_limit(seconds: float, doing: str) -> Iterator[None]:
     """Let the parent end this worker if the block calls `alive` for so many `seconds` no more."""
     global _limit
     before, _limit = _limit, (seconds, doing)
-    _tell("limit", _limit)
+    _report("limit", _limit)
     try:
         yield
     finally:
         _limit = before
-        _tell("limit", _limit)
+        _report("limit", _limit)
 
 
 def alive() -> None:
     """Report that the work makes progress; cheap enough for every packet of a video."""
     global _said
     now = time.monotonic()
-    if _report is not None and now - _said > 0.5:
+    if now - _said > 0.5:
         _said = now
         _report("alive", None)
 
 
 def count_rows(count: int) -> None:
     """Report `count` more rows of features."""
-    _tell("rows", count)
+    _report("rows", count)
 
 
-def _tell(kind: str, value: Any) -> None:
-    if _report is not None:
-        _report(kind, value)
+@contextmanager
+def memory_limit(most: int) -> Iterator[None]:
+    """Let a worker take at most that many more bytes inside the block, where the system can."""
+    before = None
+    if _inside:
+        with suppress(OSError, StopIteration, ValueError, AttributeError):
+            with open("/proc/self/status", encoding="ascii") as file:
+                used = next(line for line in file if line.startswith("VmData")).split()[1]
+            soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+            allowed = int(used) * 1024 + most
+            if soft == resource.RLIM_INFINITY or allowed < soft:
+                resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
+                before = soft, hard
+    try:
+        yield
+    finally:
+        if before is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def attempt(work: Callable[[Any], Any], item: Any) -> Any:
@@ -89,8 +103,12 @@ def attempt(work: Callable[[Any], Any], item: Any) -> Any:
     except StepcutError as error:
         return error
     except Exception as error:
-        error.add_note("in a worker:\n" + "".join(traceback.format_exception(error)))
-        return error
+        return _noted(error, error)
+
+
+def _noted(error: Exception, cause: Exception) -> Exception:
+    error.add_note("in a worker:\n" + "".join(traceback.format_exception(cause)))
+    return error
 
 
 def serve() -> NoReturn:
@@ -143,36 +161,10 @@ def _packed(answer: Any) -> bytes:
         return data
     except Exception as error:
         cause = answer if isinstance(answer, Exception) else error
-        text = RuntimeError(in_words(cause))
-        text.add_note("in a worker:\n" + "".join(traceback.format_exception(cause)))
-        return pickle.dumps(text)
+        return pickle.dumps(_noted(RuntimeError(in_words(cause)), cause))
 
 
 def _leave(*_: object) -> None:
     """Exit after removing partial files; only once, even if signalled twice."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)
-
-
-@contextmanager
-def memory_limit(most: int) -> Iterator[None]:
-    """Let a worker take at most that many more bytes inside the block, where the system can."""
-    before = _limit_memory(most) if is_worker() else None
-    try:
-        yield
-    finally:
-        if before is not None:
-            resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def _limit_memory(most: int) -> tuple[int, int] | None:
-    """Return the limits before, None if they stay."""
-    with suppress(OSError, StopIteration, ValueError, AttributeError):
-        with open("/proc/self/status", encoding="ascii") as file:
-            used = next(line for line in file if line.startswith("VmData")).split()[1]
-        before = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        allowed = int(used) * 1024 + most
-        if soft == resource.RLIM_INFINITY or allowed < soft:
-            resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
-            return before
-    return None

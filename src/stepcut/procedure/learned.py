@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from stepcut.annotations import Annotations
 from stepcut.checking.expectations import Expectations
 from stepcut.errors import OptionError, StepcutError
-from stepcut.features.features import Features
-from stepcut.features.files import content_hash
+from stepcut.features.features import Features, content_hash
 from stepcut.features.spec import VECTORS
 from stepcut.files.addresses import AnyPath, is_address
 from stepcut.files.cache import cache_dir

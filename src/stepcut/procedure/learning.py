@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.errors import DataError, OptionError, OutputError, VideoError, as_items, in_words
-from stepcut.features.backbones import choose_device, load_backbone
-from stepcut.features.backbones.backbone import Backbone
+from stepcut.features.backbones import load_backbone
+from stepcut.features.backbones.runtime import Backbone, choose_device
 from stepcut.features.extract import Source, read_source
 from stepcut.features.features import Failure, Features
 from stepcut.features.find import find_inputs, natural
@@ -24,8 +24,7 @@ from stepcut.methods import METHODS, find_method
 from stepcut.methods.inputs import StepCount, as_step_count, as_whole_count, plain_numbers
 from stepcut.methods.method import Method
 from stepcut.order.orders import find_alike
-from stepcut.parallel import open_engine
-from stepcut.parallel.engine import Engine
+from stepcut.parallel.engine import Engine, open_engine
 from stepcut.plugins import name_of
 from stepcut.procedure.fitting import Namer, fit, refuse_transcripts, with_fingerprint
 from stepcut.procedure.folder import check_output

@@ -237,10 +237,10 @@ def read_durations(root: Path) -> dict[str, float]:
 
 
 def video_duration(path: Path) -> float | None:
-    """Return the length in the header of a video, without decoding; None if it has none."""
-    from stepcut.features.video.container import stated_length
+    """Return the length of a video; None if it cannot be read."""
+    from stepcut.features.video.container import probe
 
     try:
-        return stated_length(path)
+        return probe(path).duration
     except VideoError:
         return None

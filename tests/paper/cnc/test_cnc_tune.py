@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.features.backbones.networks import resnet50_graph
-from stepcut.features.backbones.torch_runtime import FUNCTIONS, TorchRuntime, as_tensors
+from stepcut.features.backbones.runtime import as_tensors, run_torch, torch_functions
 from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone
 
@@ -41,7 +41,9 @@ def test_tuning_end_to_end_is_exact_in_parts():
     with torch.no_grad():
         maps = backbone(torch.from_numpy(frames[0]))
     convs = as_tensors(graph.convs, "cpu")
-    plain = TorchRuntime(lambda x: graph.forward(FUNCTIONS, x, convs), graph.mean, graph.scale)
+    plain = run_torch(
+        lambda x: graph.forward(torch_functions(), x, convs), graph.mean, graph.scale, "cpu"
+    )
     np.testing.assert_allclose(maps.numpy(), plain(frames[0]), rtol=2e-3, atol=2e-3)
     results = []
     for chunk in (1000, 5):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.features.files import load_features
+from stepcut.features.features import load_features
 from stepcut.paper.datasets import load
 
 torch = pytest.importorskip("torch")

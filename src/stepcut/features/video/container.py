@@ -7,20 +7,18 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import av
-from av.codec.hwaccel import HWAccel
 from av.stream import Disposition
 
 from stepcut.errors import StepcutError, VideoError, WorkerDied, placed
 from stepcut.files.names import is_hole
-from stepcut.parallel.local import ask
+from stepcut.parallel.engine import ask
 from stepcut.parallel.worker import alive, is_worker, memory_limit, time_limit
 from stepcut.progress import warn_once
 from stepcut.rate import clock
@@ -29,9 +27,6 @@ if TYPE_CHECKING:  # the process that opens videos starts sooner without it
     from stepcut.files.addresses import Address
 
 Answer = TypeVar("Answer")
-
-LARGE = 1280 * 720
-"""Pixels. Smaller frames are decoded by a few cores as fast as by a GPU."""
 
 CONTAINERS = ",".join((
     "mov", "mp4", "matroska", "webm", "avi", "mpeg", "mpegts", "mpegvideo", "mpeg1video",
@@ -59,8 +54,7 @@ def elsewhere(work: Callable[[str], Answer], path: str | os.PathLike[str]) -> An
     """Return `work(path)`, which opens the video in a worker with limits of time and memory."""
     file = Path(path)
     with blame(file):
-        check_file(file)
-        seen = _identity(file)
+        seen = check_file(file)
     try:
         answer = ask(work, str(path))
     except WorkerDied as error:
@@ -74,49 +68,39 @@ def elsewhere(work: Callable[[str], Answer], path: str | os.PathLike[str]) -> An
 def ended(path: "Path | Address", error: WorkerDied) -> VideoError:
     """Return the error of a video that a worker could not finish."""
     if "no progress" in str(error):
-        return VideoError(f"{path}: {error}. Exclude it, or copy it to a faster disk.", path=path)
+        return _bad(path, f"{error}. Exclude it, or copy it to a faster disk.")
     return mendable(path, f"{error}. It crashes the decoder, or needs too much memory. Exclude it")
 
 
-def _identity(file: Path) -> tuple[int, ...]:
-    state = file.stat()
-    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-
-
 @contextmanager
-def open_video(
-    path: str | os.PathLike[str], threads: int = 0, gpu: str | None = None
-) -> Iterator[tuple[Any, Any]]:
+def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple[Any, Any]]:
     """Open `path` and yield the PyAV container and the stream to decode.
 
-    `threads` decode (0: all cores). Any error inside the block becomes a VideoError. With a `gpu`
-    ("cuda", "cuda:1"), large frames are decoded there, if driver and codec support it. Outside of
+    `threads` decode (0: all cores). Any error inside the block becomes a VideoError. Outside of
     workers, a file that no worker has opened within the limits is opened by one first.
     """
     file = Path(path)
     with blame(file):
-        check_file(file)
-        if not is_worker() and _identity(file) not in _opened:
+        if check_file(file) not in _opened and not is_worker():
             elsewhere(_try, file)
-        with open_here(file, threads, gpu) as opened:
+        with _open(file, threads) as opened:
             yield opened
 
 
 def _try(path: str) -> None:
-    with open_here(path):
+    with _open(Path(path)):
         pass
 
 
 @contextmanager
-def open_here(
-    path: str | os.PathLike[str], threads: int = 1, gpu: str | None = None
-) -> Iterator[tuple[Any, Any]]:
+def _open(file: Path, threads: int = 1) -> Iterator[tuple[Any, Any]]:
     """Do the work of `open_video` in this process; a worker keeps its limits."""
-    file = Path(path)
     with blame(file):
+        options = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS, **PIXELS}
         try:
             with time_limit(OPEN_SECONDS, "opening it"), memory_limit(OPEN_MEMORY):
-                container = _open(file, gpu)
+                # "file:" makes a name with a colon a file name.
+                container = av.open(f"file:{file}", options=options, metadata_errors="replace")
         except (av.error.FFmpegError, OSError) as error:
             if cut_short(file):
                 what = f"truncated ({file.stat().st_size:,} bytes, the index is missing). Copy it "
@@ -132,27 +116,6 @@ def open_here(
             stream.thread_type = "AUTO"
             stream.codec_context.thread_count = threads
             yield container, stream
-
-
-def _open(file: Path, gpu: str | None) -> Any:
-    """Return the PyAV container of `file`; its decoder runs on `gpu` if possible and worthwhile."""
-    # "file:" makes a name with a colon a file name.
-    how: dict[str, Any] = {
-        "options": {"protocol_whitelist": "file", "format_whitelist": CONTAINERS, **PIXELS},
-        "metadata_errors": "replace",
-    }
-    container = av.open(f"file:{file}", **how)
-    if gpu is None or max(map(_area, container.streams.video), default=0) < LARGE:
-        return container
-    # Use a separate CUDA context: FFmpeg refuses the flags of torch's context.
-    number = gpu.partition(":")[2] or None
-    accelerator = HWAccel("cuda", device=number, options={"primary_ctx": "0"}, is_hw_owned=True)
-    try:
-        faster = av.open(f"file:{file}", hwaccel=accelerator, **how)
-    except (av.error.FFmpegError, OSError):  # no driver, or no support for decoding
-        return container
-    container.close()
-    return faster
 
 
 @contextmanager
@@ -177,8 +140,13 @@ def _bad(path: "Path | Address", what: str) -> VideoError:
     return VideoError(f"{path}: {what}", path=path)
 
 
-def check_file(file: Path) -> None:
-    """Refuse anything but a readable, regular, non-empty file."""
+def mendable(path: "Path | Address", what: str, how: str = "fixed.mp4") -> VideoError:
+    """Return a VideoError that ends in a command that may repair the video."""
+    return _bad(path, f"{what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}")
+
+
+def check_file(file: Path) -> tuple[int, ...]:
+    """Refuse anything but a readable, regular, non-empty file; return what identifies it."""
     try:
         str(file).encode()
         state = file.stat()
@@ -200,6 +168,7 @@ def check_file(file: Path) -> None:
     if is_hole(state):
         what = f"the file states {state.st_size:,} bytes, but most are not on the disk. Copy it "
         raise _bad(file, f"{what}again from its source.")
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 def _choose_stream(file: Path, container: Any) -> Any:
@@ -207,26 +176,26 @@ def _choose_stream(file: Path, container: Any) -> Any:
 
     Claims that would take gigabytes of memory are refused.
     """
+
+    def area(stream: Any) -> int:
+        context = stream.codec_context
+        return 0 if context is None else context.width * context.height
+
     videos = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not videos:
         what = "sound only" if container.streams.audio else "no video stream"
         raise _bad(file, f"contains {what}. Exclude it, or record with a picture.")
-    best = max(videos, key=lambda s: (bool(s.disposition & Disposition.default), _area(s)))
+    best = max(videos, key=lambda s: (bool(s.disposition & Disposition.default), area(s)))
     if best.codec_context is None:
         raise mendable(file, "FFmpeg does not know its video codec", "-c:v libx264 fixed.mp4")
     if best.frames > (size := file.stat().st_size):
         raise mendable(file, f"its index claims {best.frames:,} frames in {size:,} bytes")
-    if _area(best) > MOST_PIXELS:
+    if area(best) > MOST_PIXELS:
         width, height = best.codec_context.width, best.codec_context.height
         what = f"frames of {width:,} x {height:,} pixels; at most {MOST_PIXELS:,} pixels are "
         what += "decoded. Exclude it, or make it smaller: ffmpeg -i "
         raise _bad(file, f"{what}{quote(file.name)} -vf scale=1920:-2 small.mp4")
     return best
-
-
-def _area(stream: Any) -> int:
-    context = stream.codec_context
-    return 0 if context is None else context.width * context.height
 
 
 def turn_of(frame: Any) -> tuple[bool, int, int]:
@@ -243,8 +212,7 @@ def turn_of(frame: Any) -> tuple[bool, int, int]:
     return transposed, -1 if down < 0 else 1, -1 if across < 0 else 1
 
 
-@dataclass(frozen=True)
-class VideoInfo:
+class VideoInfo(NamedTuple):
     duration: float
     """Seconds; read from the packets if the file does not state it."""
     rate: Fraction | None
@@ -264,7 +232,8 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
 
 def read_info(path: str | os.PathLike[str]) -> VideoInfo:
     """Do the work of `probe` in this process; a worker keeps its time limit."""
-    with time_limit(OPEN_SECONDS, "opening it"), open_here(path) as (container, stream):
+    file = Path(path)
+    with time_limit(OPEN_SECONDS, "opening it"), _open(file) as (container, stream):
         codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
         duration, _ = stated_duration(container, stream)
         try:
@@ -275,7 +244,7 @@ def read_info(path: str | os.PathLike[str]) -> VideoInfo:
         size = (shown.width, shown.height)
         if not all(size):
             what = f"no frame can be decoded (codec {codec}). Copy it again, or exclude it."
-            raise _bad(Path(path), what)
+            raise _bad(file, what)
         width, height = size[::-1] if first is not None and turn_of(first)[0] else size
         if duration is None:
             duration, _ = read_packets(path)
@@ -292,17 +261,6 @@ def key_times(path: str | os.PathLike[str]) -> list[Fraction]:
     return elsewhere(read_packets, path)[1]
 
 
-def stated_length(path: str | os.PathLike[str]) -> float | None:
-    """Return the length in the header of a video, without decoding; None if it has none."""
-    return elsewhere(_header_length, path)
-
-
-def _header_length(path: str) -> float | None:
-    with open_here(path) as (container, stream):
-        length, _own = stated_duration(container, stream)
-    return None if length is None else float(length)
-
-
 def read_packets(path: str | os.PathLike[str]) -> tuple[Fraction, list[Fraction]]:
     """Return the length of a video by the timestamps of its packets, and its key times."""
     first: Fraction | None = None
@@ -311,7 +269,7 @@ def read_packets(path: str | os.PathLike[str]) -> tuple[Fraction, list[Fraction]
     untimed = False
     with (
         time_limit(OPEN_SECONDS, "opening it"),
-        open_here(path) as (container, stream),
+        _open(Path(path)) as (container, stream),
         suppress(av.error.FFmpegError, OSError),
     ):
         step = 1 / (stated_rate(stream) or Fraction(25))
@@ -341,50 +299,33 @@ JUMP = 600
 """Seconds. A larger jump in the timestamps, or one second backwards, is a splice, not a pause.
 
 Packets must go backwards, too, since a decoder returns old frames after damage."""
-
 SKIPPED = 1024
 """Bytes between two Matroska packets that indicate damage; headers take less than a tenth."""
-
-_MP4_BOXES = {
-    b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp", b"sidx", b"moof", b"mfra",
-    b"uuid", b"meta",
-}  # fmt: skip
-
-
-def mendable(path: "Path | Address", what: str, how: str = "fixed.mp4") -> VideoError:
-    """Return a VideoError that ends in a command that may repair the video."""
-    return VideoError(
-        f"{path}: {what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}", path=path
-    )
+_MP4_BOXES = b"ftyp moov mdat free skip wide styp sidx moof mfra uuid meta".split()
 
 
 def cut_short(file: Path) -> bool:
     """Return whether an mp4 or Matroska `file` is truncated or lacks its index."""
+    size = file.stat().st_size
     with open(file, "rb") as opened:
         head = opened.read(64)
         if head.startswith(b"\x1aE\xdf\xa3"):
-            return _matroska_end(head) > file.stat().st_size
-        return _lacks_boxes(opened, file.stat().st_size)
-
-
-def _lacks_boxes(opened: BinaryIO, size: int) -> bool:
-    """Return whether an mp4 lacks boxes: a length and a type, of 4 bytes each.
-
-    Length 1: 8 bytes more; 0: the rest.
-    """
-    at, types = 0, set()
-    while at + 8 <= size:
-        opened.seek(at)
-        head = opened.read(16)
-        length, kind = int.from_bytes(head[:4], "big"), head[4:8]
-        length = int.from_bytes(head[8:16], "big") if length == 1 else length
-        if kind not in _MP4_BOXES and (at == 0 or not kind.isalnum()):
-            break  # not an mp4; or padding, or damage that decoding will report
-        types.add(kind)
-        if length < 8 or at + length > size:
-            return length >= 8 or b"moov" not in types
-        at += length
-    return bool(types) and b"moov" not in types
+            return _matroska_end(head) > size
+        # An mp4 consists of boxes: a length and a type, of 4 bytes each. Length 1: 8 bytes more; 0:
+        # the rest.
+        at, types = 0, set()
+        while at + 8 <= size:
+            opened.seek(at)
+            head = opened.read(16)
+            length, kind = int.from_bytes(head[:4], "big"), head[4:8]
+            length = int.from_bytes(head[8:16], "big") if length == 1 else length
+            if kind not in _MP4_BOXES and (at == 0 or not kind.isalnum()):
+                break  # not an mp4; or padding, or damage that decoding will report
+            types.add(kind)
+            if length < 8 or at + length > size:
+                return length >= 8 or b"moov" not in types
+            at += length
+        return bool(types) and b"moov" not in types
 
 
 def _matroska_end(head: bytes) -> int:
@@ -434,10 +375,8 @@ def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]
     if container.format.name.startswith("matroska") and stream.start_time:  # counts from zero
         late = max(late, stream.start_time * stream.time_base)
     for key in ("DURATION", "DURATION-eng"):  # Matroska: per stream, "00:00:02.000000000"
-        parts = re.match(
-            r"(\d{1,6}):(\d\d):(\d\d(?:\.\d{1,12})?)[\0 ]*$", stream.metadata.get(key, "")
-        )
-        if parts:
+        text = stream.metadata.get(key, "")
+        if parts := re.match(r"(\d{1,6}):(\d\d):(\d\d(?:\.\d{1,12})?)[\0 ]*$", text):
             hours, minutes, seconds = map(Fraction, parts.groups())
             return hours * 3600 + minutes * 60 + seconds - late, True
     if container.duration:

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import av
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -100,32 +101,36 @@ def open_samples(
             yield stream
         return
     if is_pipe(source):
-        samples = sample_pipe(frames_of(source, 0.0, log.warning), rate, Scaler(size))
+        samples = _sample_pipe(frames_of(source, 0.0, log.warning), rate, Scaler(size))
     else:
         samples = (Sample(at, picture) for at, picture in sample_frames(source, rate, size))
     yield keep_pace(samples, rate) if realtime else samples
 
 
-def sample_pipe(
+def _sample_pipe(
     frames: Iterable[Any], rate: Fraction, scale: Callable[[Any], Picture]
 ) -> Iterator[Sample]:
     """Yield a sample for every 1 / rate seconds: the frame shown then."""
-    zero = shown = None
+    zero: int | None = None
+    shown: Any = None
     number, at, previous = 0, Fraction(0), Fraction(0)
+
+    def shown_until(end: Fraction) -> Iterator[Sample]:
+        nonlocal number
+        while shown is not None and number / rate < end:
+            yield Sample(float(number / rate), scale(shown))
+            number += 1
+
     for frame in frames:
         if frame.pts is not None:  # some formats have no times
             zero = frame.pts if zero is None else zero
             at = (frame.pts - zero) * frame.time_base
         if at < previous:
             continue  # a frame from the past
-        while shown is not None and number / rate < at:
-            yield Sample(float(number / rate), scale(shown))
-            number += 1
+        yield from shown_until(at)
         shown, previous = frame, at
         at += frame.duration * frame.time_base if frame.duration else Fraction(1, 25)
-    while shown is not None and number / rate < at:
-        yield Sample(float(number / rate), scale(shown))
-        number += 1
+    yield from shown_until(at)
 
 
 def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
@@ -148,62 +153,53 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
 
     PyAV gives up after `stall` seconds without data. `say` gets reports of problems.
     """
-    import av
-
     device: Any = source
-    piped, files = is_pipe(source), ExitStack()
-    name, how = hide_password(source), dict[str, Any]()
+    piped, name = is_pipe(source), hide_password(source)
     # No playlists, since they can redirect to any other address.
     options = {"format_whitelist": f"rtsp,rtp,{CONTAINERS}"}
-    if camera := CAMERA.match(source):
-        which = camera["which"] or "0"
-        device, driver = camera_device(which, sys.platform)
-        if driver == "v4l2" and not Path(device).exists():
-            connected = sorted(Path("/dev").glob("video[0-9]*"), key=natural)
-            there = ", ".join(f"camera:{path.name[5:]}" for path in connected) or "none"
-            raise NoDevice(
-                f"{source}: device {device} does not exist. Connected cameras: {there}.",
-                path=device,
-            )
-        name, how = f"camera {which} ({device})", {"format": driver}
-    elif piped:
-        named = None if source == PIPE else open(source, "rb")  # noqa: SIM115
-        device = files.enter_context(named) if named else sys.stdin.buffer
-        name, how = "standard input" if source == PIPE else source, {"options": options}
-    else:
-        # RTSP over TCP: UDP loses packets, and a lost key frame costs seconds of grey.
-        options |= {"rtsp_transport": "tcp"} if source.lower().startswith("rtsp") else {}
-        how = {"options": options, "timeout": (stall, stall)}
-    with files:
+    how: dict[str, Any] = {"options": options}
+    with ExitStack() as files:
+        if camera := CAMERA.match(source):
+            which = camera["which"] or "0"
+            device, driver = camera_device(which, sys.platform)
+            if driver == "v4l2" and not Path(device).exists():
+                connected = sorted(Path("/dev").glob("video[0-9]*"), key=natural)
+                there = ", ".join(f"camera:{path.name[5:]}" for path in connected) or "none"
+                what = f"device {device} does not exist. Connected cameras: {there}."
+                raise NoDevice(f"{source}: {what}", path=device)
+            name, how = f"camera {which} ({device})", {"format": driver}
+        elif source == PIPE:
+            device, name = sys.stdin.buffer, "standard input"
+        elif piped:
+            device = files.enter_context(open(source, "rb"))
+        else:
+            # RTSP over TCP: UDP loses packets, and a lost key frame costs seconds of grey.
+            options |= {"rtsp_transport": "tcp"} if source.lower().startswith("rtsp") else {}
+            how["timeout"] = (stall, stall)
         try:
             container = av.open(device, **how)
         except av.error.ArgumentError as error:
             what = "not a video stream, but a playlist or something else"
             raise VideoError(f"{name}: {what}. Use the address of the stream itself") from error
         except (av.error.FFmpegError, OSError, ValueError) as error:
-            what = f"cannot be opened ({error_text(error)})"
+            what = f"cannot be opened ({_error_text(error)})"
             if piped:
-                what = f"not a video that can be read from a pipe ({error_text(error)}). Use a file"
+                what = (
+                    f"not a video that can be read from a pipe ({_error_text(error)}). Use a file"
+                )
             raise VideoError(f"{name}: {what}") from error
         yield from decoded(name, container, say, piped)
 
 
 def camera_device(which: str, platform: str) -> tuple[str, str]:
-    """Return FFmpeg's `(device, driver)` of the camera `which`.
-
-    >>> camera_device("1", "linux")
-    ('/dev/video1', 'v4l2')
-    """
+    """Return FFmpeg's `(device, driver)` of the camera `which`."""
     if platform == "darwin":
         return which, "avfoundation"
     if platform == "win32":
         if which.isdigit():
-            raise VideoError(
-                f"camera:{which}: Windows names cameras, as in camera:Integrated Camera. "
-                "List them with: ffmpeg -list_devices true -f dshow -i dummy",
-                setting="source",
-                value=f"camera:{which}",
-            )
+            what = f"camera:{which}: Windows names cameras, as in camera:Integrated Camera. List "
+            what += "them with: ffmpeg -list_devices true -f dshow -i dummy"
+            raise VideoError(what, setting="source", value=f"camera:{which}")
         return f"video={which}", "dshow"
     return (f"/dev/video{which}" if which.isdigit() else which), "v4l2"
 
@@ -214,8 +210,6 @@ def decoded(name: str, container: Any, say: Say, piped: bool = False) -> Iterato
     A machine that is too slow for a stream never waits for it. Then only key frames are decoded,
     and `say` reports it. What is `piped` can wait.
     """
-    import av
-
     with container:
         if not container.streams.video:
             raise VideoError(f"{name}: contains no video")
@@ -242,7 +236,7 @@ def decoded(name: str, container: Any, say: Say, piped: bool = False) -> Iterato
                 finally:
                     began = time.monotonic()
         except av.error.FFmpegError as error:  # timeouts are not OSErrors
-            raise VideoError(error_text(error)) from error
+            raise VideoError(_error_text(error)) from error
 
 
 def hide_password(address: str) -> str:
@@ -254,7 +248,7 @@ def hide_password(address: str) -> str:
     return re.sub(r"//[^/?#]+@", "//***@", address)
 
 
-def error_text(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Describe an `error` of the decoder without the address, which may contain a password."""
     if type(error).__name__ == "ExitError":
         return "no data within the time limit"
@@ -265,7 +259,14 @@ def error_text(error: BaseException) -> str:
 
 
 class Stream(Iterator[Sample]):
-    """Samples of a live source; `close()` ends it."""
+    """Samples of a live source; `close()` ends it.
+
+    connect   opens the source and yields its frames; `scale` converts a frame to a picture
+    rate      pictures per second
+    patience  seconds to wait for the first frame before raising a VideoError
+    stall     seconds without a frame before the stream reports it
+    lost      called during an outage, within two seconds and then every two seconds
+    """
 
     def __init__(
         self,
@@ -277,14 +278,6 @@ class Stream(Iterator[Sample]):
         stall: float = 10.0,
         lost: Callable[[Outage], None] = lambda _: None,
     ) -> None:
-        """Start reading the source `name`.
-
-        connect   opens the source and yields its frames; `scale` converts a frame to a picture
-        rate      pictures per second
-        patience  seconds to wait for the first frame before raising a VideoError
-        stall     seconds without a frame before the stream reports it
-        lost      called during an outage, within two seconds and then every two seconds
-        """
         self.name, self.connect, self.scale, self.rate = name, connect, scale, rate
         self.patience, self.stall, self.lost = patience, stall, lost
         self.skipped = 0
@@ -335,11 +328,9 @@ class Stream(Iterator[Sample]):
         silent = time.monotonic() - self._seen
         if self._start is None and silent > self.patience:
             self._stop.set()
-            raise VideoError(
-                f"{self.name}: no frame within {self.patience:g} s ({self._reason}). "
-                "Check the address and that no other program uses the device, then try again.",
-                path=self.name,
-            )
+            what = f"no frame within {self.patience:g} s ({self._reason}). Check the address and "
+            what += "that no other program uses the device, then try again."
+            raise VideoError(f"{self.name}: {what}", path=self.name)
         if self._start is not None and silent > self.stall and not self._quiet:
             self._quiet = True
             self.say(f"no frame for {self.stall:g} s; waiting")

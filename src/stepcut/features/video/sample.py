@@ -96,7 +96,6 @@ def sample_frames(
     end: float | Fraction | None = None,
     threads: int = 0,
     fast: bool = False,
-    gpu: str | None = None,
 ) -> Samples:
     """Yield (time, picture) for every time i / fps: the frame shown then, as RGB (H, W, 3) uint8.
 
@@ -105,9 +104,8 @@ def sample_frames(
     without keeping their shape. 0 `threads` use all cores.
 
     With `fast`, decode only frames that others refer to, or only key frames if these are close
-    enough. A frame may be up to two rows older, in lower quality. A `gpu` ("cuda") then decodes
-    large frames, if driver and codec support it. A file that ends early raises a VideoError after
-    its last frame.
+    enough. A frame may be up to two rows older, in lower quality. A file that ends early raises a
+    VideoError after its last frame.
     """
     rate = as_rate(fps)
     first, last = (
@@ -115,7 +113,7 @@ def sample_frames(
         for at in (start, end)
     )
     samples = Samples(path, rate, fast)
-    samples._frames = _sample(samples, size, first or 0, last, threads, gpu if fast else None)
+    samples._frames = _sample(samples, size, first or 0, last, threads)
     return samples
 
 
@@ -131,14 +129,14 @@ def frame_at(path: str | os.PathLike[str], time: float) -> Picture | None:
 
 
 def _sample(
-    samples: Samples, size: Size, first: int, last: int | None, threads: int, gpu: str | None
+    samples: Samples, size: Size, first: int, last: int | None, threads: int
 ) -> Generator[tuple[float, Picture]]:
     """Yield the samples; the frame of sample i is the last one whose time is at most i / fps."""
     fps, number = samples.fps, first
     with ExitStack() as files:
 
         def begin() -> tuple[Any, Any]:
-            container, stream = files.enter_context(open_video(samples.path, threads, gpu))
+            container, stream = files.enter_context(open_video(samples.path, threads))
             if samples.fast:
                 _decode_less(samples, stream)
             return container, stream

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
-from stepcut.features.backbones import choose_device
+from stepcut.features.backbones.runtime import choose_device
 from stepcut.methods.arithmetic import strongest_directions
 
 

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from stepcut.errors import OptionError
-from stepcut.features.backbones.networks import SIZE, Graph, family_of, resnet50_graph
-from stepcut.features.backbones.torch_runtime import FUNCTIONS
-from stepcut.features.backbones.weights import read_weights
+from stepcut.features.backbones.networks import SIZE, Graph, family_of, read_weights, resnet50_graph
+from stepcut.features.backbones.runtime import torch_functions
 from stepcut.features.spec import as_spec
 from stepcut.paper.cnc.network import Encoder, MapEncoder
 
@@ -46,7 +45,7 @@ class TunableBackbone(nn.Module):
         """Frames `(n, H, W, 3)` -> maps `(n, C, h, w)`."""
         x = (frames.permute(0, 3, 1, 2).float() - self.mean) / self.scale
         convs = dict(zip(self.names, zip(self.weights, self.biases, strict=True), strict=True))
-        maps: Tensor = self.graph.forward(FUNCTIONS, x, convs)
+        maps: Tensor = self.graph.forward(torch_functions(), x, convs)
         return maps
 
     def settings(self) -> dict[str, Any]:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import DataError, OptionError, as_items, choose
-from stepcut.features.features import Features
-from stepcut.features.files import load_features
+from stepcut.features.features import Features, load_features
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.procedure.lengths import read_durations, video_duration
 from stepcut.rate import Rate, as_rate

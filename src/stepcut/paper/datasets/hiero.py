@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from stepcut.errors import DataError, ExtraNeeded
-from stepcut.features.files import save_rows
+from stepcut.features.features import save_rows
 from stepcut.paper.datasets.dataset import Loaded
 from stepcut.plugins import needs
 from stepcut.rate import Rate, as_rate

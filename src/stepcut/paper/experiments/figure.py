@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepcut.colours import BACKGROUND_COLOUR, colour
 from stepcut.errors import DataError, choose
-from stepcut.features.backbones import choose_device
+from stepcut.features.backbones.runtime import choose_device
 from stepcut.paper.cnc.settings import choose_preset
 from stepcut.paper.experiments.cells import Cell, Work, predict, read_row, score_pair, segment
 from stepcut.paper.experiments.material import Source

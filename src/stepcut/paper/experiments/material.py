@@ -18,8 +18,7 @@ from stepcut.errors import DataError, OptionError, StepcutError, as_items, choos
 from stepcut.evaluation.evaluate import fingerprint
 from stepcut.features.backbones.networks import map_shape
 from stepcut.features.extract import extract
-from stepcut.features.features import Features
-from stepcut.features.files import content_hash, load_features, spec_of
+from stepcut.features.features import Features, content_hash, load_features, spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.cache import cache_dir
 from stepcut.paper.datasets import Task, TaskVideo, all_datasets, load

@@ -9,7 +9,7 @@ from typing import Any
 from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.clock import NO_VIDEO
 from stepcut.evaluation.protocols import find_protocol
-from stepcut.features.backbones import choose_device
+from stepcut.features.backbones.runtime import choose_device
 from stepcut.features.spec import FeatureSpec
 from stepcut.paper.cnc.settings import HOME, PRESETS, Training, choose_preset, spelled
 from stepcut.paper.experiments.cells import (
@@ -25,9 +25,7 @@ from stepcut.paper.experiments.cells import (
 )
 from stepcut.paper.experiments.material import Material, Source
 from stepcut.paper.experiments.results import FORMAT, Results
-from stepcut.parallel import open_engine
-from stepcut.parallel.engine import Engine, count_cores
-from stepcut.parallel.local import free_memory
+from stepcut.parallel.engine import Engine, count_cores, free_memory, open_engine
 from stepcut.progress import Hook, Stage, silent
 from stepcut.rate import Rate
 from stepcut.settings import SEEDS, check_number
