@@ -39,7 +39,7 @@ from stepcut.paper.datasets import load
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar
 from stepcut.show import plots
-from stepcut.show.canvas import compare, styled
+from stepcut.show.plots import compare, styled
 from stepcut.show.report import make_report
 from stepcut.timeline import Timeline
 from stepcut.toy import make_kitchen, toy_features

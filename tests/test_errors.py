@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from errors_kit import raises
+from stepcut.show.canvas import timelines_of
 
 from stepcut import FeatureSpec, Segment, Timeline, errors, learn, write
 from stepcut.cli.checking import check_webhook
@@ -23,7 +24,6 @@ from stepcut.paper import datasets
 from stepcut.paper.experiments import Results, run_experiment
 from stepcut.parallel.engine import Local
 from stepcut.settings import check_number
-from stepcut.show.canvas import timelines_of
 
 KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)

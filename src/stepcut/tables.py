@@ -31,11 +31,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Return the spread of some values; that of a single value is 0.
-
-        >>> Spread.of([1.0, 3.0])
-        Spread(mean=2.0, sd=1.4142135623730951)
-        """
+        """Return the spread of some values; that of a single value is 0."""
         mean = math.fsum(values) / len(values)
         squares = math.fsum((value - mean) ** 2 for value in values)
         return cls(mean, math.sqrt(squares / max(1, len(values) - 1)))
@@ -72,28 +68,7 @@ class Table:
     label: str = ""
 
     def column(self, name: str) -> list[Cell]:
-        """Return the cells of a column.
-
-        Parameters
-        ----------
-        name
-            Name of the column.
-
-        Returns
-        -------
-        list
-            One cell per row.
-
-        Raises
-        ------
-        OptionError
-            The table has no such column.
-
-        Examples
-        --------
-        >>> Table(["row", "F1"], [["uniform", 26.44]]).column("F1")
-        [26.44]
-        """
+        """Return the cells of a column; an unknown name raises `OptionError`."""
         place = choose("column", name, {each: place for place, each in enumerate(self.columns)})
         return [row[place] for row in self.rows]
 
@@ -108,60 +83,28 @@ class Table:
     def text(self) -> str:
         """Return aligned columns: text to the left, numbers to the right."""
         body = [[self.show(cell) for cell in row] for row in self.rows]
-        widths = [
-            max(len(line[i]) for line in [self.columns, *body]) for i in range(len(self.columns))
-        ]
-        right = [self._numeric(i) for i in range(len(self.columns))]
-
-        def line(cells: Sequence[str]) -> str:
-            parts = [
-                c.rjust(w) if r else c.ljust(w)
-                for c, w, r in zip(cells, widths, right, strict=True)
-            ]
-            return "  ".join(parts).rstrip()
-
+        widths = [max(map(len, cells)) for cells in zip(self.columns, *body, strict=True)]
+        marks = [">" if numeric else "<" for numeric in self._numeric()]
         lines = [
-            line(self.columns),
-            line(["-" * w for w in widths]),
-            *(line(cells) for cells in body),
+            "  ".join(f"{c:{m}{w}}" for c, m, w in zip(cells, marks, widths, strict=True)).rstrip()
+            for cells in (self.columns, ["-" * width for width in widths], *body)
         ]
         return "\n".join([*([self.caption] if self.caption else []), *lines, *self.notes])
 
     def csv(self) -> str:
         """Return CSV with a header and all digits; cells that look like formulas are escaped."""
         out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         columns, rows = self._plain()
-        writer.writerow(map(guarded, columns))
-        writer.writerows(
-            [guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
-        )
+        lines = [_guarded_row(columns), *map(_guarded_row, rows)]
+        csv.writer(out, lineterminator="\n").writerows(lines)
         return out.getvalue()
 
     def latex(self) -> str:
         """Return a LaTeX booktabs table with its caption."""
-        aligned = "".join("r" if self._numeric(i) else "l" for i in range(len(self.columns)))
+        aligned = "".join("r" if numeric else "l" for numeric in self._numeric())
         lines = ["\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{aligned}}}", "\\toprule"]
-        lines += [*self._tex_heads(), "\\midrule"]
-        for number, row in enumerate(self.rows):
-            cells = [_tex(self.show(cell)) for cell in row]
-            for place in range(len(cells)):
-                if (number, place) in self.bold:
-                    cells[place] = f"\\textbf{{{cells[place]}}}"
-            lines.append(" & ".join(cells) + " \\\\")
-        lines += ["\\bottomrule", "\\end{tabular}"]
-        if self.caption:
-            lines.append(f"\\caption{{{_tex(self.caption)}}}")
-        if self.label:
-            lines.append(f"\\label{{{self.label}}}")
-        return "\n".join([*lines, "\\end{table}", *(f"% {note}" for note in self.notes)]) + "\n"
-
-    def _tex_heads(self) -> list[str]:
-        """The names of the columns, below those of their groups."""
-        if not self.groups:
-            return [_tex_line(self.columns)]
         above, rules, below, first = list[str](), list[str](), list[str](), 0
-        for title, span in self.groups:
+        for title, span in self.groups or [("", len(self.columns))]:
             if title:
                 above.append(f"\\multicolumn{{{span}}}{{c}}{{{_tex(title)}}}")
                 rules.append(f"\\cmidrule(lr){{{first + 1}-{first + span}}}")
@@ -170,11 +113,24 @@ class Table:
             names = self.columns[first : first + span]
             below += [name.removeprefix(f"{title} ") if title else name for name in names]
             first += span
-        return [" & ".join(above) + " \\\\", " ".join(rules), _tex_line(below)]
+        lines += [_tex_line(above), " ".join(rules)] if self.groups else []
+        lines += [_tex_line(map(_tex, below)), "\\midrule"]
+        for number, row in enumerate(self.rows):
+            cells = [_tex(self.show(cell)) for cell in row]
+            lines.append(
+                _tex_line(
+                    f"\\textbf{{{cell}}}" if (number, place) in self.bold else cell
+                    for place, cell in enumerate(cells)
+                )
+            )
+        lines += ["\\bottomrule", "\\end{tabular}"]
+        lines += [f"\\caption{{{_tex(self.caption)}}}"] if self.caption else []
+        lines += [f"\\label{{{self.label}}}"] if self.label else []
+        return "\n".join([*lines, "\\end{table}", *(f"% {note}" for note in self.notes)]) + "\n"
 
     def markdown(self) -> str:
         """Return a Markdown table with the caption above and the notes below."""
-        rule = ["---:" if self._numeric(i) else "---" for i in range(len(self.columns))]
+        rule = ["---:" if numeric else "---" for numeric in self._numeric()]
         head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(rule)}|"]
         body = []
         for number, row in enumerate(self.rows):
@@ -184,71 +140,30 @@ class Table:
                 for place, text in enumerate(cells)
             ]
             body.append(f"| {' | '.join(marked)} |")
-        caption = [f"{_md(self.caption)}", ""] if self.caption else []
+        caption = [_md(self.caption), ""] if self.caption else []
         notes = ["", *(f"- {_md(note)}" for note in self.notes)] if self.notes else []
         return "\n".join([*caption, *head, *body, *notes]) + "\n"
 
     def json(self) -> str:
         """Return a JSON object: caption, columns, rows as objects, notes."""
         columns, plain = self._plain()
-        finite = [
-            [None if isinstance(c, float) and not math.isfinite(c) else c for c in row]
+        rows = [
+            {
+                name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
+                for name, cell in zip(columns, row, strict=True)
+            }
             for row in plain
         ]
-        rows = [dict(zip(columns, row, strict=True)) for row in finite]
-        record: dict[str, Any] = {
-            "caption": self.caption,
-            "columns": columns,
-            "rows": rows,
-            "notes": self.notes,
-        }
+        record = {"caption": self.caption, "columns": columns, "rows": rows, "notes": self.notes}
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     def format(self, name: str) -> str:
-        """Return the table in a text format.
-
-        Parameters
-        ----------
-        name
-            text, csv, latex, json or markdown.
-
-        Returns
-        -------
-        str
-            The table.
-
-        Raises
-        ------
-        OptionError
-            The format is unknown.
-
-        Examples
-        --------
-        >>> Table(["row", "F1"], [["uniform", 26.44]]).format("csv").split()[0]
-        'row,F1'
-        """
+        """Return the table as "text", "csv", "latex", "json" or "markdown"."""
         forms = (self.text, self.csv, self.latex, self.json, self.markdown)
         return choose("format", name, {form.__name__: form for form in forms})()
 
     def save(self, path: AnyPath) -> None:
-        """Save the table; the suffix selects the format, see `SUFFIXES`.
-
-        CSV files start with a byte order mark, so that Excel reads UTF-8.
-
-        Parameters
-        ----------
-        path
-            The file to write.
-
-        Raises
-        ------
-        OptionError
-            The suffix is unknown (`value`, `allowed`).
-
-        Examples
-        --------
-        >>> Table(["row", "F1"], [["uniform", 26.44]]).save("scores.csv")
-        """
+        """Save the table; the suffix selects the format: .csv, .xlsx, .json, .tex, .md or .txt."""
         name = check_table(path)
         if name == "xlsx":
             about = [[text] for text in (self.caption, *self.notes) if text]
@@ -256,36 +171,18 @@ class Table:
             sheets: dict[str, list[Any]] = {"table": [columns, *rows], "about": about}
             write_bytes(path, to_sheets({title: rows for title, rows in sheets.items() if rows}))
             return
+        # A spreadsheet may open text, and reads CSV as UTF-8 if it begins with a byte order mark.
         text = self._guarded().text() if name == "text" else self.format(name)
         text = text.rstrip("\n") + "\n"
         write_bytes(path, text.encode("utf-8-sig" if name == "csv" else "utf-8", "replace"))
 
     def _guarded(self) -> "Table":
-        """The table with escaped texts, for files that a spreadsheet may open."""
-        rows: list[list[Cell]] = [
-            [guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in self.rows
-        ]
-        texts = [[guarded(text) for text in part] for part in (self.columns, self.notes)]
-        return Table(texts[0], rows, guarded(self.caption), texts[1], self.digits)
+        rows = [_guarded_row(row) for row in self.rows]
+        columns, notes = _guarded_row(self.columns), _guarded_row(self.notes)
+        return Table(columns, rows, guarded(self.caption), notes, self.digits)
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with all digits.
-
-        Returns
-        -------
-        DataFrame
-            One row per row of the table.
-
-        Raises
-        ------
-        ExtraNeeded
-            pandas is not installed.
-
-        Examples
-        --------
-        >>> Table(["row", "F1"], [["uniform", 26.44]]).to_pandas()["F1"].tolist()
-        [26.44]
-        """
+        """Return a pandas DataFrame with all digits; without pandas, raise `ExtraNeeded`."""
         return data_frame(*self._plain())
 
     def __repr__(self) -> str:
@@ -307,37 +204,33 @@ class Table:
 
     def _plain(self) -> tuple[list[str], list[list[str | int | float | None]]]:
         """Columns and rows for programs; a column of spreads becomes two, `F1` and `F1 sd`."""
-        spread = [
-            any(isinstance(row[i], Spread) for row in self.rows) for i in range(len(self.columns))
-        ]
-        columns = [
-            c
-            for name, two in zip(self.columns, spread, strict=True)
-            for c in ([name, f"{name} sd"][: 1 + two])
-        ]
-        rows: list[list[str | int | float | None]] = []
-        for row in self.rows:
-            pairs = [cell if isinstance(cell, Spread) else (cell, None) for cell in row]
-            rows.append(
-                [part for pair, two in zip(pairs, spread, strict=True) for part in pair[: 1 + two]]
-            )
+        places = range(len(self.columns))
+        spread = [any(isinstance(row[place], Spread) for row in self.rows) for place in places]
+        columns: list[str] = []
+        rows: list[list[str | int | float | None]] = [[] for _ in self.rows]
+        for place, name in enumerate(self.columns):
+            columns += [name, f"{name} sd"][: 1 + spread[place]]
+            for cells, row in zip(rows, self.rows, strict=True):
+                cell = row[place]
+                parts = cell if isinstance(cell, Spread) else (cell, None)
+                cells += parts[: 1 + spread[place]]
         return columns, rows
 
-    def _numeric(self, place: int) -> bool:
-        cells = [row[place] for row in self.rows if row[place] is not None]
-        # Text such as `41.1 ± 0.3` is aligned to the right as well.
-        shown = [str(cell) for cell in cells if not isinstance(cell, int | float | Spread)]
-        return bool(cells) and all(text[:1].isdigit() or text in ("–", "") for text in shown)
+    def _numeric(self) -> list[bool]:
+        """Whether each column is aligned to the right, as is text such as `41.1 ± 0.3`."""
+        found = []
+        for place in range(len(self.columns)):
+            cells = [row[place] for row in self.rows if row[place] is not None]
+            texts = [str(cell) for cell in cells if not isinstance(cell, int | float | Spread)]
+            plain = all(text[:1].isdigit() or text in ("–", "") for text in texts)
+            found.append(bool(cells) and plain)
+        return found
 
 
 SUFFIXES = {
-    ".csv": "csv",
-    ".xlsx": "xlsx",
-    ".json": "json",
-    ".tex": "latex",
-    ".md": "markdown",
+    ".csv": "csv", ".xlsx": "xlsx", ".json": "json", ".tex": "latex", ".md": "markdown",
     ".txt": "text",
-}
+}  # fmt: skip
 """The formats of a saved table, by suffix."""
 
 
@@ -364,8 +257,11 @@ def guarded(cell: str, always: bool = True) -> str:
 
 
 def unguarded(cell: str) -> str:
-    """Return the `cell` that `guarded` escaped."""
     return _SPOT.sub(lambda match: match[1] + match[2][1:], cell)
+
+
+def _guarded_row(row: Iterable[Any]) -> list[Any]:
+    return [guarded(cell) if isinstance(cell, str) else cell for cell in row]
 
 
 def to_sheets(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
@@ -393,13 +289,11 @@ def to_sheets(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
 
 
 def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
-    """Return a pandas DataFrame; raise `ExtraNeeded` without pandas."""
     try:
         import pandas
     except ImportError as error:
-        raise ExtraNeeded(
-            f"to_pandas() needs pandas, which is not installed. Run: {pip_install('pandas')}"
-        ) from error
+        what = "to_pandas() needs pandas, which is not installed"
+        raise ExtraNeeded(f"{what}. Run: {pip_install('pandas')}") from error
     return pandas.DataFrame(list(rows), columns=list(columns))
 
 
@@ -408,18 +302,14 @@ def _md(text: str) -> str:
 
 
 def _tex_line(cells: Iterable[str]) -> str:
-    return " & ".join(_tex(cell) for cell in cells) + " \\\\"
+    return " & ".join(cells) + " \\\\"
 
 
-_TEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "–": "--",
-    **{mark: "\\" + mark for mark in "&%$#_{}"},
-}
+_TEX = str.maketrans({
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "±": r"$\pm$", "–": "--", **{mark: "\\" + mark for mark in "&%$#_{}"},
+})  # fmt: skip
 
 
 def _tex(text: str) -> str:
-    return "".join(_TEX.get(character, character) for character in text)
+    return text.translate(_TEX)

@@ -12,7 +12,7 @@ from stepcut.colours import colour
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.method import Curve
 from stepcut.show import plots
-from stepcut.show.canvas import compare
+from stepcut.show.plots import compare
 from stepcut.timeline import Segment, Timeline
 
 TRUE = {

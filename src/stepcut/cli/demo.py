@@ -14,7 +14,7 @@ from stepcut.cli.common import progress_hook, this_program
 from stepcut.features.extract import extract
 from stepcut.files.atomic import write_text
 from stepcut.procedure.edits import Edits
-from stepcut.show.canvas import compare
+from stepcut.show.plots import compare
 from stepcut.show.report import make_report
 from stepcut.timeline import Timeline
 from stepcut.toy import EDGES, STEPS, make_kitchen, write_script

@@ -50,15 +50,11 @@ def as_path(where: AnyPath) -> Path | Address:
     except ImportError as error:
         package = _PACKAGES.get(text.split("://", 1)[0], "the package it names")
         raise ExtraNeeded(f"{text}: {error}. Run: {pip_install(package)}") from error
-    except ValueError as error:
-        raise OptionError(
-            f"{text}: {error}. Give a path, or an address such as s3://bucket/folder.", path=text
-        ) from error
-    except (OSError, EOFError) as error:
-        raise OptionError(
-            f"{text}: the server does not answer ({error!r}). Check the address and try again.",
-            path=text,
-        ) from error
+    except (ValueError, OSError, EOFError) as error:
+        what = f"{error}. Give a path, or an address such as s3://bucket/folder."
+        if not isinstance(error, ValueError):
+            what = f"the server does not answer ({error!r}). Check the address and try again."
+        raise OptionError(f"{text}: {what}", path=text) from error
     return address
 
 
@@ -68,7 +64,6 @@ def is_address(text: str) -> bool:
 
 
 def path_text(where: str | os.PathLike[str]) -> str:
-    """Return a path or address as text; refuse other types and empty text."""
     wanted = "a file, a folder or an address, as text or as a Path"
     check_kind("path", where, (str, os.PathLike), wanted)
     text = os.fspath(where)
@@ -92,7 +87,6 @@ def files_below(address: Address, pattern: bool = False) -> Iterator[Address]:
 
 
 def put(file: Path, address: Address) -> None:
-    """Upload a `file` to `address` atomically."""
     # Stores without folders may raise here. If a folder is really missing, the upload fails.
     with contextlib.suppress(FileExistsError, NotImplementedError):
         address.fs.makedirs(address.parent.path, exist_ok=True)

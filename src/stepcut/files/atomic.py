@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,7 @@ from stepcut.files.addresses import Address, AnyPath, as_path, put
 from stepcut.files.names import is_hole
 from stepcut.progress import warn_once
 
-LONGEST_WAIT = 60.0
-"""Seconds to wait for a folder that another program has locked."""
+LONGEST_WAIT = 60.0  # seconds, for a folder that another program has locked
 PART = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}([0-9a-f]{24})?\.part", re.DOTALL)
 """Names of unfinished files and folders."""
 
@@ -30,10 +29,8 @@ PART = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}([0-9a-f]{24})?\.part", re.DOTALL
 def whole_file(path: AnyPath, follow: bool = True) -> Iterator[Path]:
     """Yield a temporary path that atomically replaces `path` when the block succeeds.
 
-    If the block fails or the process dies, `path` does not change. A full disk raises
-    `OutputError`. The permissions of a replaced file are kept. A symbolic link is followed, unless
-    `follow` is false: then it is replaced, so that a link in an untrusted folder cannot redirect
-    the write.
+    The permissions of a replaced file are kept. A symbolic link is followed, unless `follow` is
+    false: then it is replaced, so that a link in an untrusted folder cannot redirect the write.
     """
     target = as_path(path)
     if isinstance(target, Address):
@@ -102,9 +99,8 @@ def check_place(path: AnyPath, folder: bool = False) -> None:
             if target.exists() and folder != target.is_dir():
                 raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
             if target.exists() and not folder and not target.is_file():
-                raise OutputError(
-                    f"{target}: this is not a regular file. Choose another name.", path=target
-                )
+                what = f"{target}: this is not a regular file. Choose another name."
+                raise OutputError(what, path=target)
             places = [target, *target.resolve().parents][not folder :]
             nearest = next(place for place in places if place.exists())
             with tempfile.TemporaryFile(dir=nearest, prefix=f".{target.name}.", suffix=".part"):
@@ -112,13 +108,11 @@ def check_place(path: AnyPath, folder: bool = False) -> None:
     except OutputError:
         raise
     except OSError as error:
-        raise OutputError(
-            f"{target}: this place is not writable ({error}). Choose another place.", path=target
-        ) from error
+        what = f"{target}: this place is not writable ({error}). Choose another place."
+        raise OutputError(what, path=target) from error
 
 
 def write_bytes(path: AnyPath, data: bytes, follow: bool = True) -> None:
-    """Write `data` to `path` atomically; `follow` as for `whole_file`."""
     with whole_file(path, follow) as temporary:
         temporary.write_bytes(data)
 
@@ -137,7 +131,6 @@ def write_json(path: AnyPath, value: Any, follow: bool = True) -> None:
 
 
 def read_json(path: AnyPath) -> Any:
-    """Read the JSON file at `path`, with or without a byte order mark."""
     try:
         return json.loads(read_bytes(path).decode("utf-8-sig"))
     except ValueError as error:
@@ -154,6 +147,18 @@ def read_bytes(path: AnyPath) -> bytes:
     return place.read_bytes()
 
 
+_ADVICE = {
+    "ENOSPC EDQUOT": "no space left on the disk. Free some, then run the same command again; "
+    "finished work is kept.",
+    "EACCES EPERM EROFS": "writing is not permitted ({why}). Choose a writable folder.",
+    "ENOTDIR EEXIST EISDIR EBUSY": "a file is in the place of a folder, or a folder in the place "
+    "of a file ({why}). Choose another place.",
+    "EFBIG": "the file exceeds the size limit. Raise the limit (ulimit -f), or choose another "
+    "disk.",
+    "ENAMETOOLONG": "the name is too long for this file system. Choose a shorter one.",
+}
+
+
 @contextlib.contextmanager
 def output_errors(target: Path) -> Iterator[None]:
     """Turn an OSError of a write to `target` into an `OutputError` with advice."""
@@ -162,28 +167,11 @@ def output_errors(target: Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, OutputError):
             raise
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            advice = (
-                "no space left on the disk. Free some, then run the same command again; finished "
-                "work is kept."
-            )
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            advice = f"writing is not permitted ({error.strerror}). Choose a writable folder."
-        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.EBUSY):
-            advice = (
-                f"a file is in the place of a folder, or a folder in the place of a file "
-                f"({error.strerror}). Choose another place."
-            )
-        elif error.errno == errno.EFBIG:
-            advice = (
-                "the file exceeds the size limit. Raise the limit (ulimit -f), or choose another "
-                "disk."
-            )
-        elif error.errno == errno.ENAMETOOLONG:
-            advice = "the name is too long for this file system. Choose a shorter one."
-        else:
-            raise
-        raise OutputError(f"{target}: {advice}", path=target) from error
+        for names, advice in _ADVICE.items():
+            if error.errno in [getattr(errno, name, None) for name in names.split()]:
+                what = advice.format(why=error.strerror)
+                raise OutputError(f"{target}: {what}", path=target) from error
+        raise
 
 
 @contextlib.contextmanager
@@ -200,32 +188,24 @@ def hold(folder: Path, shared: bool = False) -> Iterator[None]:
     except (ImportError, OSError):
         yield
         return
+    begin = time.monotonic()
     try:
-        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        _wait_for(folder, lambda: fcntl.flock(handle, kind | fcntl.LOCK_NB))
+        while True:
+            try:
+                fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                waited = time.monotonic() - begin
+                if waited > LONGEST_WAIT:
+                    what = f"{folder}: another program has locked this folder for {waited:.0f} s."
+                    find = f"find it with: fuser {shlex.quote(str(folder))}"
+                    advice = f"End that program ({find}), then try again."
+                    raise OutputError(f"{what} {advice}", path=folder) from error
+                if waited > 2:
+                    warn_once(f"waiting for {folder}, which another program has locked.")
+                time.sleep(0.01)
+            except OSError:  # this disk does not support locks
+                break
         yield
     finally:
         os.close(handle)
-
-
-def _wait_for(folder: Path, lock: Callable[[], None]) -> None:
-    begin = time.monotonic()
-    while True:
-        try:
-            lock()
-        except BlockingIOError as error:
-            waited = time.monotonic() - begin
-            if waited > LONGEST_WAIT:
-                raise OutputError(
-                    f"{folder}: another program has locked this folder for {waited:.0f} s. "
-                    f"End that program (find it with: fuser {shlex.quote(str(folder))}), then try "
-                    "again.",
-                    path=folder,
-                ) from error
-            if waited > 2:
-                warn_once(f"waiting for {folder}, which another program has locked.")
-            time.sleep(0.01)
-        except OSError:  # this disk does not support locks
-            return
-        else:
-            return

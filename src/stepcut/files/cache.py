@@ -14,18 +14,21 @@ from pathlib import Path
 from stepcut.files.addresses import Address, AnyPath, as_path, version
 from stepcut.files.atomic import hold, whole_file
 
-_MOST = 50 * 2**30
-"""The largest total size of local copies in bytes; the least recently used are deleted first."""
+_MOST = 50 * 2**30  # bytes of local copies; the least recently used are deleted first
 
 
 def cache_dir() -> Path:
-    """Return the cache folder: `STEPCUT_CACHE`, or the cache folder of the platform.
-
-    A new folder and the platform's folder are private. The permissions of an existing
-    `STEPCUT_CACHE` do not change.
-    """
+    """Return `STEPCUT_CACHE`, or the cache folder of the platform, which is private."""
     chosen = os.environ.get("STEPCUT_CACHE")
-    folder = Path(chosen).expanduser() if chosen else _platform_folder()
+    home = Path.home()
+    if chosen:
+        folder = Path(chosen).expanduser()
+    elif sys.platform == "darwin":
+        folder = home / "Library" / "Caches" / "stepcut"
+    elif sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA", home)) / "stepcut" / "cache"
+    else:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "stepcut"
     with suppress(OSError):  # the first write reports a folder that cannot be created
         if not folder.exists():
             folder.mkdir(0o700, parents=True)
@@ -34,24 +37,11 @@ def cache_dir() -> Path:
     return folder
 
 
-def _platform_folder() -> Path:
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "stepcut"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "stepcut" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stepcut"
-
-
-LATEST = 253402300799.0
-"""The last second of the year 9999, which the time of a file may exceed."""
+LATEST = 253402300799.0  # the last second of the year 9999, which the time of a file may exceed
 
 
 def wall_clock(seconds: float | None = None) -> str:
-    """Return a time in seconds since 1970, or the present, in UTC.
-
-    >>> wall_clock(1)
-    '1970-01-01T00:00:01+00:00'
-    """
+    """Return a time in seconds since 1970, or the present, in UTC."""
     moment = time.time() if seconds is None else min(max(seconds, 0.0), LATEST)
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
@@ -68,10 +58,7 @@ def state_folder() -> Path:
 
 @contextmanager
 def writable(folder: Path) -> Iterator[Path]:
-    """Yield `folder` if it is writable, otherwise a temporary folder.
-
-    A full disk still raises an error.
-    """
+    """Yield `folder` if it is writable, otherwise a temporary one; a full disk is an error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

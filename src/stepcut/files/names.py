@@ -14,13 +14,9 @@ VIDEO_SUFFIXES = frozenset((
     ".m2ts", ".vob", ".wmv", ".asf", ".flv", ".f4v", ".3gp", ".3g2", ".ogv", ".ogm", ".mxf",
     ".divx", ".h264", ".264", ".h265", ".265", ".hevc", ".ivf", ".y4m", ".dv",
 ))  # fmt: skip
-"""Suffixes of video files."""
 FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
-"""Suffixes of feature files."""
-_MOST = 200
-"""Bytes of one part of a name; file systems allow 255 with the suffix."""
-_REFUSED = '\n\t\\:*?"<>|'
-"""Characters that some systems do not allow in file names."""
+_MOST = 200  # bytes of one part of a name; file systems allow 255 with the suffix
+_REFUSED = '\n\t\\:*?"<>|'  # characters that some systems do not allow in file names
 _DEVICE = re.compile(r"con|conin\$|conout\$|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]", re.IGNORECASE)
 """Reserved names of Windows devices, with any suffix."""
 
@@ -58,8 +54,7 @@ def match_videos(
 ) -> dict[str, str]:
     """Match `names` to `videos`, ignoring case, suffix and folders; omit names without a match.
 
-    An exact match comes first. Folders distinguish videos of one name if both sides have them. An
-    ambiguous match raises `error`.
+    An exact match comes first. Folders distinguish videos of one name if both sides have them.
 
     >>> match_videos(["cam1/a", "b.mp4", "c"], ["/cams/cam1/a.mov", "/cams/cam2/a.mov", "old/B"])
     {'cam1/a': '/cams/cam1/a.mov', 'b.mp4': 'old/B'}
@@ -73,32 +68,24 @@ def match_videos(
     taken: dict[str, str] = {}
     # Exact names first, then the names with most folders.
     for name in sorted(ours, key=lambda name: (name not in short[1], -len(parts[name]))):
-        alike = (
-            [name]
-            if name in short[1]
-            else [each for each in near[parts[name][-1]] if same_video(name, each)]
-        )
+        alike = [each for each in near[parts[name][-1]] if same_video(name, each)]
+        alike = [name] if name in short[1] else alike
         left = [video for video in alike if video not in taken]
         if alike and not left:
-            raise error(
-                f"two names match one video: {taken[alike[0]]!r} and {name!r} both match "
-                f"{alike[0]!r}. Remove one of them, or add its folder to the name.",
-                video=name,
-            )
+            what = f"{taken[alike[0]]!r} and {name!r} both match {alike[0]!r}"
+            advice = "Remove one of them, or add its folder to the name."
+            raise error(f"two names match one video: {what}. {advice}", video=name)
         left = [video for video in left if parts[video] == parts[name]] or left
         if len(left) > 1:
-            raise error(
-                f"the video {name!r} may be {' or '.join(map(repr, left[:5]))}. "
-                "Add the folder to the name, or remove the other videos.",
-                video=name,
-            )
+            some = " or ".join(map(repr, left[:5]))
+            advice = "Add the folder to the name, or remove the other videos."
+            raise error(f"the video {name!r} may be {some}. {advice}", video=name)
         taken |= dict.fromkeys(left, name)
     matched = {name: video for video, name in taken.items()}
     # The rest may be in other folders; compare only the folders that distinguish names.
     for name in [name for name in ours if name not in matched]:
-        left = [
-            each for each in near[parts[name][-1]] if same_video(short[0][name], short[1][each])
-        ]
+        alike = near[parts[name][-1]]
+        left = [each for each in alike if same_video(short[0][name], short[1][each])]
         if len(left) == 1 and left[0] not in matched.values():
             matched[name] = left[0]
     return {name: matched[name] for name in ours if name in matched}
@@ -114,16 +101,14 @@ def short_names(videos: Sequence[str]) -> list[str]:
     ends = Counter(one[-length:] for one in set(parts) for length in range(1, len(one) + 1))
 
     def shorten(mine: tuple[str, ...]) -> str:
-        enough = next(
-            (length for length in range(1, len(mine)) if ends[mine[-length:]] == 1), len(mine)
-        )
+        lengths = range(1, len(mine))
+        enough = next((length for length in lengths if ends[mine[-length:]] == 1), len(mine))
         return "/".join(mine[-enough:])
 
     return [shorten(one) for one in parts]
 
 
 def _parts(video: str) -> list[str]:
-    """The folders of a video, and its name."""
     folders = [part for part in video.replace("\\", "/").split("/")[:-1] if part]
     return [*folders, video_name(video)]
 
@@ -166,20 +151,17 @@ def plain(name: str) -> str:
 
 def spell(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
     """Map each of `names` to its spelling in `known`; unknown names stay."""
-    written: dict[str, list[str]] = {}
+    written = defaultdict[str, list[str]](list)
     for name in known:
-        written.setdefault(plain(name), []).append(name)
-
-    def find(name: str) -> str:
-        found = [name] if name in known else written.get(plain(name), [name])
+        written[plain(name)].append(name)
+    spelled = {}
+    for name in names:
+        found = [name] if name in known else written[plain(name)] or [name]
         if len(found) > 1:
-            raise AnnotationError(
-                f"the step {name!r} may be {' or '.join(map(repr, found))}. "
-                "Use one of these spellings."
-            )
-        return found[0]
-
-    return {name: find(name) for name in names}
+            some = " or ".join(map(repr, found))
+            raise AnnotationError(f"the step {name!r} may be {some}. Use one of these spellings.")
+        spelled[name] = found[0]
+    return spelled
 
 
 def is_hole(state: os.stat_result) -> bool:

@@ -21,8 +21,8 @@ def draw_bar(
 ) -> str:
     """Draw a bar with a block per segment and a pin per click; details appear on hover.
 
-    Several bars share one scale if they have the same time `end` at the right edge. `colours` are
-    by step name. The `label` is for screen readers, `height` in pixels.
+    Bars share one scale if they have the same time `end` at the right edge. `colours` are by step
+    name, `label` is for screen readers, `height` in pixels.
     """
     check_kind("timeline", timeline, Timeline, "a Timeline")
     check_kind("colours", colours, (Mapping, type(None)), "a dict from step names to colours")
@@ -71,7 +71,6 @@ def draw_axis(end: float) -> str:
 
 
 def timeline_html(timeline: Timeline) -> str:
-    """Draw a timeline with the names of its steps and an axis, for notebooks."""
     used = set(timeline.sequence())
     chips = legend({step: fill for step, fill in _colours(timeline).items() if step in used})
     bar = f"{draw_bar(timeline)}{draw_axis(timeline.end)}"
@@ -81,7 +80,6 @@ def timeline_html(timeline: Timeline) -> str:
 def timelines_html(
     title: str, timelines: Mapping[str, Timeline], colours: Mapping[str, str]
 ) -> str:
-    """Draw the timelines of several videos on one scale, for notebooks."""
     end = max((timeline.end for timeline in timelines.values()), default=0.0)
     bars = "".join(
         f"<div>{escape(name)}</div>{draw_bar(timeline, colours, end)}"

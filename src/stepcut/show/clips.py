@@ -24,14 +24,21 @@ from stepcut.files.names import safe_name
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
 
-NEAR = 0.5
-"""Seconds. If a key frame lies at most this long before a segment, packets are copied."""
-COPIED = ("h264", "hevc", "av1", "mpeg4")
-"""Codecs that an .mp4 may contain; others are re-encoded."""
-SHORTEST = 0.2
-"""Seconds. Minimum duration of a clip."""
-SLOWEST = Fraction(5)
-"""Minimum frames per second of a clip, so that the shortest clip has a frame."""
+NEAR = 0.5  # seconds; packets are copied from a key frame at most this long before a segment
+COPIED = ("h264", "hevc", "av1", "mpeg4")  # codecs that an .mp4 may contain
+SHORTEST = 0.2  # seconds of a clip
+SLOWEST = Fraction(5)  # frames per second, so that the shortest clip has one
+PLAYED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")  # containers that browsers open
+HEIGHT, FASTEST = 360, 15  # pixels and frames per second of a copy for browsers
+
+Encoder = tuple[str, dict[str, str]]
+"""Name and options of an encoder."""
+CLIP: Encoder = ("libx264", {"preset": "veryfast", "crf": "23"})
+KINDS: dict[str, Encoder] = {
+    "mp4": ("libx264", {"preset": "veryfast", "crf": "26"}),
+    "webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "600k"}),
+}
+"""Encoder for each kind of video that a browser can play."""
 
 
 def cut_clip(
@@ -43,30 +50,25 @@ def cut_clip(
 ) -> bool:
     """Write part of a video as an .mp4 with sound; return whether packets were copied.
 
-    `keys` are the times of its key frames, if they are known.
+    `keys` are the times of its key frames, if they are known. Clicks and segments at the end of the
+    video are padded to `SHORTEST` seconds.
     """
     with blame(Path(video)):
-        start, end = _shown(video, start, end)
+        info = probe(video)
+        start = max(0.0, min(start, info.duration - SHORTEST))
+        end = max(end, start + SHORTEST)
         times = key_times(video) if keys is None else keys
         before = max((time for time in times if time <= start + 0.001), default=None)
-        copied = before is not None and start - before <= NEAR and probe(video).codec in COPIED
+        copied = before is not None and start - before <= NEAR and info.codec in COPIED
         with whole_file(target) as temporary:
             if copied and before is not None:
                 _copy(video, before, end, temporary)
             else:
-                rate = max(probe(video).rate or Fraction(25), SLOWEST)
-                frames = (
-                    picture for _, picture in sample_frames(video, rate, start=start, end=end)
-                )
+                rate = max(info.rate or Fraction(25), SLOWEST)
+                sampled = sample_frames(video, rate, start=start, end=end)
+                frames = (picture for _, picture in sampled)
                 write_video(frames, rate, temporary, sound_of=(video, start, end))
     return copied
-
-
-def _shown(video: str | Path, start: float, end: float) -> tuple[float, float]:
-    """Time range of a clip. Clicks and segments at the end of the video are padded to `SHORTEST`
-    seconds."""
-    start = max(0.0, min(start, probe(video).duration - SHORTEST))
-    return start, max(end, start + SHORTEST)
 
 
 def write_clips(
@@ -75,34 +77,24 @@ def write_clips(
     folder: Path,
     step: str | None = None,
 ) -> Iterator[tuple[str, Path | VideoError]]:
-    """Write every segment as a clip and a picture, into one folder per step.
+    """Write every segment (of `step`) as a clip and a picture, into one folder per step.
 
-    Yield each video and its clip, or an error if its path in `videos` is unknown. With `step`,
-    write only this step. Two videos or steps that would have the same file names raise an
-    `OptionError`.
+    Yield each video and its clip, or an error if its path in `videos` is unknown.
     """
     steps = list(dict.fromkeys(each for timeline in timelines.values() for each in timeline.steps))
     for kind, names in (("video", list(timelines)), ("step", steps)):
         alike = {name: normalize("NFC", flat(name)).casefold() for name in names}
         taken = Counter(alike.values())
         if twice := next((name for name in names if taken[alike[name]] > 1), None):
-            raise OptionError(
-                f"{folder}: clips of {twice!r} and another {kind} would have the same names. "
-                "Rename one of them.",
-                setting="folder",
-                value=twice,
-                path=folder,
-            )
+            what = f"{folder}: clips of {twice!r} and another {kind} would have the same names."
+            advice = "Rename one of them."
+            raise OptionError(f"{what} {advice}", setting="folder", value=twice, path=folder)
     for name, timeline in timelines.items():
         video = videos.get(name)
         if video is None or not Path(video).exists():
             where = f"not at {video}" if video else "unknown: the procedure has only its features"
-            yield (
-                name,
-                VideoError(
-                    f"{name}: the video is {where}. Add --videos FOLDER.", path=video, video=name
-                ),
-            )
+            what = f"{name}: the video is {where}. Add --videos FOLDER."
+            yield name, VideoError(what, path=video, video=name)
             continue
         try:
             keys = key_times(video)
@@ -139,13 +131,8 @@ def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
         for packet in _with_dts(source.demux(stream)):
             if shift is None and packet.pts < first:
                 continue
-            if (
-                packet.is_keyframe
-                and (packet.pts - zero) * stream.time_base >= end
-                and shift is not None
-            ):
-                break
-            if (packet.dts - zero) * stream.time_base >= end:
+            shown, decoded = ((t - zero) * stream.time_base for t in (packet.pts, packet.dts))
+            if decoded >= end or (packet.is_keyframe and shown >= end and shift is not None):
                 break
             shift = packet.dts if shift is None else shift
             packet.pts, packet.dts, packet.stream = packet.pts - shift, packet.dts - shift, copy
@@ -155,8 +142,7 @@ def _copy(video: str | Path, start: Fraction, end: float, target: Path) -> None:
 
 
 def _with_dts(packets: Iterator[Any]) -> Iterator[Any]:
-    """Packets with presentation and decoding times; after a seek, the first ones of Matroska have
-    none."""
+    """Packets with both times; after a seek, the first ones of Matroska have none."""
     held: list[Any] = []
     for packet in packets:
         if packet.pts is None:
@@ -177,22 +163,6 @@ def _spread(packets: list[Any], last: int) -> list[Any]:
 
 # ---------------------------------------------------------------------- encoding, copies, pictures
 
-SoundSource = tuple[str | Path, float, float]
-"""Source video of the sound, with start and end in seconds."""
-Encoder = tuple[str, dict[str, str]]
-"""Name and options of an encoder."""
-CLIP: Encoder = ("libx264", {"preset": "veryfast", "crf": "23"})
-"""Fast, and visually close to the original."""
-HEIGHT = 360
-FASTEST = 15
-"""Frames per second of a copy."""
-
-KINDS: dict[str, Encoder] = {
-    "mp4": ("libx264", {"preset": "veryfast", "crf": "26"}),
-    "webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "600k"}),
-}
-"""Encoder for each kind of video that a browser can play."""
-
 
 def write_video(
     frames: Iterable[NDArray[np.uint8]],
@@ -200,12 +170,9 @@ def write_video(
     target: Path,
     form: str = "mp4",
     encoder: Encoder = CLIP,
-    sound_of: SoundSource | None = None,
+    sound_of: tuple[str | Path, float, float] | None = None,
 ) -> None:
-    """Encode frames (H, W, 3) at `rate` per second as mp4 or webm.
-
-    Odd sides are cropped to even ones. `sound_of` adds sound.
-    """
+    """Encode frames (H, W, 3), of even sides, with the sound of a video between two times."""
     front = {"movflags": "+faststart"} if form == "mp4" else {}
     with av.open(str(target), "w", format=form, options=front) as out:
         stream: Any = None
@@ -220,10 +187,8 @@ def write_video(
                 if sound_of is not None:
                     with open_video(sound_of[0], threads=1) as (source, _):
                         voice = add_voice(source, out)
-            frame = av.VideoFrame.from_ndarray(
-                np.ascontiguousarray(picture[:height, :width]), format="rgb24"
-            )
-            out.mux(stream.encode(frame))
+            even = np.ascontiguousarray(picture[:height, :width])
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(even, format="rgb24")))
         if stream is not None:
             out.mux(stream.encode())
         if sound_of is not None and voice is not None:
@@ -256,10 +221,6 @@ def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any)
         out.mux(voice.encode())
 
 
-PLAYED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
-"""Containers that browsers open."""
-
-
 def is_playable(video: str | Path, codecs: Collection[str]) -> bool:
     """Whether a browser that decodes these `codecs` (h264, vp9, av1 ...) plays the video itself."""
     with open_video(video, threads=1) as (container, stream):
@@ -275,10 +236,8 @@ def proxy_of(video: str | Path, kind: str) -> Path:
     """Path of a video's copy for browsers; it changes when the video changes."""
     choose("kind", kind, KINDS)
     file = Path(video).absolute()
-    state = file.stat()
-    name = hashlib.blake2b(
-        f"{file} {state.st_size} {state.st_mtime_ns}".encode(), digest_size=12
-    ).hexdigest()
+    state = f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}"
+    name = hashlib.blake2b(state.encode(), digest_size=12).hexdigest()
     return cache_dir() / "proxies" / f"{name}.{kind}"
 
 
@@ -291,10 +250,8 @@ def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) ->
     rate = min(info.rate or Fraction(FASTEST), Fraction(FASTEST)).limit_denominator(1000)
     height = min(HEIGHT, info.height) // 2 * 2
     width = max(2, round(info.width * height / info.height / 2) * 2)
-    with (
-        whole_file(target) as temporary,
-        Stage(progress, "proxy", total=max(info.duration, 0.1), unit="s") as stage,
-    ):
+    stage = Stage(progress, "proxy", total=max(info.duration, 0.1), unit="s")
+    with whole_file(target) as temporary, stage:
 
         def frames() -> Iterator[NDArray[np.uint8]]:
             for time, picture in sample_frames(video, fps=rate, size=(height, width), threads=1):
@@ -309,10 +266,8 @@ def picture_at(path: str | Path, time: float, height: int = 120) -> bytes:
     """Return the frame at `time` seconds as a small JPEG."""
     frame = frame_at(path, time)
     if frame is None:
-        raise VideoError(
-            f"{path}: no frame at {time:.1f} s. The file may have changed since training.",
-            path=path,
-        )
+        what = f"{path}: no frame at {time:.1f} s. The file may have changed since training."
+        raise VideoError(what, path=path)
     image = Image.fromarray(frame)
     image.thumbnail((height * 16 // 9, height))
     out = io.BytesIO()

@@ -10,25 +10,22 @@ A step has the same colour in all plots, in the report and in the viewer.
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.colours import BACKGROUND_COLOUR, colour, ink
-from stepcut.errors import NotLearned, OptionError, as_items
+from stepcut.errors import NotLearned, OptionError, as_items, check_kind
+from stepcut.evaluation.clock import match_names, merge_names, read_truth
+from stepcut.evaluation.evaluate import Evaluation, evaluate
+from stepcut.files.figures import FIXED, METADATA, drawn_with, save_figure
 from stepcut.procedure.procedure import Procedure
 from stepcut.settings import SEEDS, check_number
-from stepcut.show.canvas import (
-    Found,
-    check_procedure,
-    colours_of,
-    compare,
-    save,
-    styled,
-    timelines_of,
-)
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -36,18 +33,107 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "confusion",
-    "embedding",
-    "graph",
-    "hierarchy",
-    "loss",
-    "orders",
-    "save",
-    "timelines",
-]
+    "confusion", "embedding", "graph", "hierarchy", "loss", "orders", "save", "timelines",
+]  # fmt: skip
 
+Found = Procedure | Mapping[str, Timeline]
+WANTED = "a procedure from stepcut.learn or stepcut.load"
 WIDTH = 7.0
 """Inches: the text width of most papers."""
+STYLE: dict[Any, Any] = {
+    "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8, "xtick.labelsize": 7,
+    "ytick.labelsize": 7, "legend.fontsize": 7, "legend.frameon": False,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
+    "svg.fonttype": "none", "pdf.fonttype": 42, **FIXED,
+}  # fmt: skip
+styled = drawn_with(STYLE)
+"""Decorator that draws in the style of all plots."""
+
+
+@styled
+def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 200) -> None:
+    """Write a figure as PNG, SVG or PDF.
+
+    Parameters
+    ----------
+    figure
+        A matplotlib figure.
+    path
+        The target; its suffix determines the format.
+    dpi
+        Dots per inch of PNG files.
+
+    Examples
+    --------
+    >>> from stepcut.show import plots
+    >>> plots.save(plots.orders(proc), "orders.svg")
+    """
+    from matplotlib.figure import Figure
+
+    check_kind("figure", figure, Figure, "a matplotlib figure, such as plots.timelines returns")
+    check_number("dpi", dpi, 1, 10_000)
+    save_figure(figure, path, dpi)
+
+
+@styled
+def to_svg(figure: Figure) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata=METADATA[".svg"])
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Evaluation of a procedure against the truth, for plots."""
+
+    evaluation: Evaluation
+    timelines: dict[str, Timeline]
+    """True timelines by the procedure's video names."""
+    colours: dict[str, str]
+    """Colour of each true step: that of its matched step, or a new one."""
+    names: dict[str, str]
+    """True step of each discovered step, if no other true step takes more of its time."""
+
+
+def compare(found: Found, truth: Any) -> Compared:
+    """Evaluate and match; `truth` is in any form that `stepcut.evaluate` takes."""
+    evaluation = evaluate(found, truth)
+    true = read_truth(truth)[0]
+    pairs, _ = match_names(_timelines_of(found), true)
+    canonical, _ = merge_names([true[theirs] for _, theirs in pairs])
+    timelines = {ours: true[theirs].rename(canonical) for ours, theirs in pairs}
+    score, count = evaluation.score, len(evaluation.clusters)
+    paint = colours_of(found, evaluation.clusters)
+    matches = [(k, step) for k, step in score.matching.items() if k >= 0 and step > 0]
+    matched = {score.name(step): paint[evaluation.clusters[k]] for k, step in matches}
+    alone = [step for step in dict.fromkeys(canonical.values()) if step not in matched]
+    colours = {**matched, **{step: colour(count + place) for place, step in enumerate(alone)}}
+    counts = score.confusion[1:, 1:]  # without background
+    most = [(k, step) for k, step in matches if counts[step - 1, k] == counts[:, k].max() > 0]
+    names = {evaluation.clusters[k]: score.name(step) for k, step in most}
+    return Compared(evaluation, timelines, colours, names)
+
+
+def colours_of(found: Found, steps: Sequence[str]) -> dict[str, str]:
+    chosen = {} if isinstance(found, Mapping) else found.colours
+    return {step: chosen.get(step, colour(number)) for number, step in enumerate(steps)}
+
+
+def _timelines_of(found: Found) -> Mapping[str, Timeline]:
+    if not isinstance(found, Mapping):
+        check_kind("found", found, Procedure, WANTED + ", or a dict from video names to timelines")
+        return found.timelines
+    if not as_items("found", found.values(), Timeline, "a stepcut.Timeline for each video"):
+        raise OptionError("found={} has no timeline to plot.", setting="found", value=found)
+    return found
+
+
+def check_procedure(value: object) -> None:
+    check_kind("procedure", value, Procedure, WANTED)
+
+
+# ---------------------------------------------------------------------- plots
 
 
 @styled
@@ -63,8 +149,8 @@ def timelines(found: Found, truth: Any = None) -> Figure:
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure.
+    Figure
+        A matplotlib figure.
 
     Examples
     --------
@@ -72,7 +158,7 @@ def timelines(found: Found, truth: Any = None) -> Figure:
     >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()][:2]
     ['video1', 'video2']
     """
-    drawn = timelines_of(found)
+    drawn = _timelines_of(found)
     steps = list(dict.fromkeys(step for timeline in drawn.values() for step in timeline.steps))
     compared = None if truth is None else compare(found, truth)
     rows = len(drawn)
@@ -93,15 +179,13 @@ def timelines(found: Found, truth: Any = None) -> Figure:
     entries = dict(paint)
     if compared:
         # Each discovered step and the true step it was matched with, unless the names agree.
-        names = {step: compared.names.get(step, step) for step in paint}
-        entries = {
-            step if names[step] == step else f"{step} = {names[step]}": fill
-            for step, fill in paint.items()
-        }
-        missing = {
-            step: fill for step, fill in compared.colours.items() if fill not in paint.values()
-        }
-        entries |= {f"not found: {step}": fill for step, fill in missing.items()}
+        entries = {}
+        for step, fill in paint.items():
+            name = compared.names.get(step, step)
+            entries[step if name == step else f"{step} = {name}"] = fill
+        for step, fill in compared.colours.items():
+            if fill not in paint.values():
+                entries[f"not found: {step}"] = fill
     _legend(figure, entries)
     return figure
 
@@ -131,8 +215,8 @@ def embedding(
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure.
+    Figure
+        A matplotlib figure.
 
     Raises
     ------
@@ -155,17 +239,12 @@ def embedding(
     else:
         rows = as_items("features", features, object, "an array of rows for each video, (T, d)")
     if len(rows) != len(names):
-        raise OptionError(
-            f"features has {len(rows)} videos; this procedure has {len(names)}.",
-            setting="features",
-            value=len(rows),
-            allowed=len(names),
-        )
+        what = f"features has {len(rows)} videos; this procedure has {len(names)}."
+        raise OptionError(what, setting="features", value=len(rows), allowed=len(names))
     embedded = [procedure.method.read(one).embedding for one in rows]
     points = np.concatenate(embedded).astype(np.float64)
-    steps = np.concatenate(
-        [procedure.labels[name][: len(rows_)] for name, rows_ in zip(names, embedded, strict=True)]
-    )
+    known = zip(names, embedded, strict=True)
+    steps = np.concatenate([procedure.labels[name][: len(each)] for name, each in known])
     videos = np.repeat(np.arange(len(names)), [len(each) for each in embedded])
     chosen = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
     at = PCA(2, random_state=seed).fit_transform(points[chosen])
@@ -173,9 +252,8 @@ def embedding(
     paint = [*procedure.colours.values(), BACKGROUND_COLOUR]  # -1 is background
     dots = {"s": 7, "linewidths": 0, "alpha": 0.8}
     left.scatter(*at.T, c=[paint[step] for step in steps[chosen]], **dots)
-    right.scatter(
-        *at.T, c=videos[chosen], cmap="viridis", vmin=0, vmax=max(len(names) - 1, 1), **dots
-    )
+    last = max(len(names) - 1, 1)
+    right.scatter(*at.T, c=videos[chosen], cmap="viridis", vmin=0, vmax=last, **dots)
     for axes, title in ((left, "by step"), (right, "by video")):
         axes.set_title(title)
         axes.set_xticks([])
@@ -197,8 +275,8 @@ def graph(procedure: Procedure) -> Figure:
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure.
+    Figure
+        A matplotlib figure.
 
     Examples
     --------
@@ -225,8 +303,8 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure.
+    Figure
+        A matplotlib figure.
 
     Examples
     --------
@@ -244,20 +322,16 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
             fill = procedure.colours[procedure.steps[step]]
             axes.barh(row, 0.94, left=place + 0.03, height=0.72, color=fill)
             shown = _short(procedure.steps[step], 11 if longest > 6 else 16)
-            axes.text(
-                place + 0.5, row, shown, ha="center", va="center", color=ink(fill), fontsize=6.5
-            )
+            where = {"ha": "center", "va": "center", "color": ink(fill), "fontsize": 6.5}
+            axes.text(place + 0.5, row, shown, **where)
     counts = [f"{len(videos)} video{'' if len(videos) == 1 else 's'}" for _, videos in ranked]
     axes.set_yticks(range(len(ranked)), counts)
     axes.set_ylim(len(ranked) - 0.4, -0.6)
     axes.set_xlim(0, longest)
-    axes.set_xticks(
-        [place + 0.5 for place in range(longest)], [str(place + 1) for place in range(longest)]
-    )
-    axes.set_xlabel(
-        "place in the order"
-        + (f"; {most} of {len(found)} orders are shown" if len(found) > most else "")
-    )
+    places = range(longest)
+    axes.set_xticks([place + 0.5 for place in places], [str(place + 1) for place in places])
+    more = f"; {most} of {len(found)} orders are shown" if len(found) > most else ""
+    axes.set_xlabel("place in the order" + more)
     axes.tick_params(length=0)
     axes.spines[["left", "bottom"]].set_visible(False)
     return figure
@@ -274,8 +348,8 @@ def loss(procedure: Procedure) -> Figure:
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure.
+    Figure
+        A matplotlib figure.
 
     Raises
     ------
@@ -296,17 +370,11 @@ def loss(procedure: Procedure) -> Figure:
     values = np.asarray(curve.values, dtype=np.float64)
     span = max(1, len(values) // 50)
     for number, name in enumerate(curve.names):
-        axes.plot(
-            np.arange(1, len(values) + 1),
-            values[:, number],
-            color=colour(number),
-            lw=0.4,
-            alpha=0.35,
-        )
-        smooth = np.convolve(values[:, number], np.ones(span) / span, mode="valid")
-        axes.plot(
-            np.arange(span, len(values) + 1), smooth, color=colour(number), lw=1.4, label=name
-        )
+        line, paint = values[:, number], colour(number)
+        at = np.arange(1, len(values) + 1)
+        smooth = np.convolve(line, np.ones(span) / span, mode="valid")
+        axes.plot(at, line, color=paint, lw=0.4, alpha=0.35)
+        axes.plot(at[span - 1 :], smooth, color=paint, lw=1.4, label=name)
     axes.set_xlabel("iteration")
     axes.set_ylabel("loss")
     axes.legend()
@@ -324,8 +392,8 @@ def hierarchy(procedure: Procedure) -> Figure:
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure.
+    Figure
+        A matplotlib figure.
 
     Raises
     ------
@@ -350,18 +418,11 @@ def hierarchy(procedure: Procedure) -> Figure:
         links.append([place[merge.a], place[merge.b], number + 1, len(joined)])
         place[joined] = len(tree.steps) + number
     figure, axes = _new_figure(WIDTH, 0.6 + 0.22 * len(tree.steps))
-    drawn = {
-        "orientation": "left",
-        "leaf_font_size": 7,
-        "link_color_func": lambda _: "#555555",
-        "ax": axes,
-    }
-    dendrogram(
-        np.array(links, dtype=float), labels=[_short(name, 40) for name in tree.steps], **drawn
-    )
-    axes.set_xticks(
-        range(len(links) + 1), [str(len(tree.steps) - joins) for joins in range(len(links) + 1)]
-    )
+    names = [_short(name, 40) for name in tree.steps]
+    style = {"leaf_font_size": 7, "link_color_func": lambda _: "#555555"}
+    dendrogram(np.array(links, float), labels=names, orientation="left", ax=axes, **style)
+    joins = range(len(links) + 1)
+    axes.set_xticks(joins, [str(len(tree.steps) - count) for count in joins])
     axes.set_xlabel("number of steps")
     axes.spines["left"].set_visible(False)
     return figure
@@ -382,8 +443,8 @@ def confusion(found: Found, truth: Any) -> Figure:
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure.
+    Figure
+        A matplotlib figure.
 
     Examples
     --------
@@ -405,17 +466,9 @@ def confusion(found: Found, truth: Any) -> Figure:
             axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=tone, fontsize=7)
     for cluster, step in score.matching.items():
         if cluster >= 0 and step > 0:
-            corner = (cluster - 0.46, step - 1.46)
-            axes.add_patch(
-                Rectangle(
-                    corner,
-                    0.92,
-                    0.92,
-                    fill=False,
-                    edgecolor=paint[evaluation.clusters[cluster]],
-                    linewidth=2,
-                )
-            )
+            corner, line = (cluster - 0.46, step - 1.46), paint[evaluation.clusters[cluster]]
+            frame = Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=line, linewidth=2)
+            axes.add_patch(frame)
     predicted = [*(_short(name, 16) for name in evaluation.clusters), "no step"]
     axes.set_xticks(range(len(predicted)), predicted, rotation=40, ha="right")
     axes.set_yticks(range(len(counts)), [*(_short(name, 28) for name in names), "background"])
@@ -436,7 +489,6 @@ def _bar(
 
 
 def _new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
-    """Create a figure without a window, for servers and notebooks."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
@@ -444,7 +496,6 @@ def _new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, 
 
 
 def _legend(figure: Figure, entries: Mapping[str, str]) -> None:
-    """Names below the figure, in as many columns as fit."""
     from matplotlib.patches import Patch
 
     marks = [Patch(color=fill) for fill in entries.values()]

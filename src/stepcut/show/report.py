@@ -16,21 +16,20 @@ from stepcut.checking.report import Report
 from stepcut.colours import EMPTY_COLOUR, ink
 from stepcut.errors import VideoError, as_items, check_kind
 from stepcut.methods.quality import Quality
-from stepcut.order import ProcedureGraph, graph_of_labels
+from stepcut.order import graph_of_labels
 from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.settings import check_number
 from stepcut.show import plots
 from stepcut.show.bars import draw_axis, draw_bar
-from stepcut.show.canvas import Compared, check_procedure, compare, to_svg
 from stepcut.show.clips import picture_at
+from stepcut.show.plots import Compared, check_procedure, compare, to_svg
 from stepcut.timeline import Segment, Timeline
 from stepcut.version import __version__
 
 FINDING_COLOUR = "#c5221f"
-NAMED = 3
-"""Deviating videos that the summary names; the others are counted."""
+NAMED = 3  # deviating videos that the summary names; the others are counted
 IN_SHORT = {
     "missed": "{} is missing",
     "misordered": "{} is out of order",
@@ -40,7 +39,6 @@ IN_SHORT = {
     "rule": "{} breaks a rule",
     "input": "the camera did not see all of it",
 }
-"""Summary of each kind of finding."""
 
 
 def make_report(
@@ -61,18 +59,20 @@ def make_report(
     check_kind("title", title, str, "the text of the heading")
     compared = None if truth is None else compare(procedure, truth)
     shown = graph_of_labels(procedure.labels, float(procedure.rate), procedure.steps)
-    parts = [
-        f'<div class="summary">{_summary(procedure, checks)}</div>',
-        _section("The steps", _gallery(procedure, pictures)),
-        _section("Timelines of all videos", _timelines(procedure, compared)),
+    why = "Here each video is segmented as if it were new, so counts may be below those above."
+    note = f"<p>{why}</p>" if procedure.graph.occurs != shown.occurs else ""
+    sections = {
+        "The steps": _gallery(procedure, pictures),
+        "Timelines of all videos": _timelines(procedure, compared),
+        "Checked videos": "".join(_checked(procedure, check) for check in checks),
+        "What comes before what": f'{note}<div class="graph">{procedure.graph._repr_svg_()}</div>',
+    }
+    parts = [f'<div class="summary">{_summary(procedure, checks)}</div>']
+    parts += [
+        f"<section><h2>{head}</h2>{body}</section>" for head, body in sections.items() if body
     ]
-    if checks:
-        checked = "".join(_checked(procedure, check) for check in checks)
-        parts.append(_section("Checked videos", checked))
-    parts.append(_section("What comes before what", _graph(procedure.graph, shown)))
-    parts.append(
-        f'<section class="details"><h2>Details</h2>{_details(procedure, compared)}</section>'
-    )
+    details = _details(procedure, compared)
+    parts.append(f'<section class="details"><h2>Details</h2>{details}</section>')
     name = escape(title or "A learned procedure")
     style = (resources.files("stepcut.show") / "report.css").read_text(encoding="utf-8")
     return (
@@ -84,7 +84,6 @@ def make_report(
 
 
 def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
-    """What was learned, how reliable it is, and which checked videos deviate."""
     total = sum(timeline.end for timeline in procedure.timelines.values())
     videos = f"{counted(len(procedure.timelines))} ({duration(total)})"
     steps = f"{len(procedure.steps)} {'step' if len(procedure.steps) == 1 else 'steps'}"
@@ -98,8 +97,8 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
     wrong = [check for check in checks if check.deviates]
     blind = sum(check.inconclusive for check in checks)
     if checks and not wrong:
-        unsure = f", {blind} of them inconclusive" if blind else ""
-        found = f"{counted(len(checks))} checked: no deviation found{unsure}."
+        some = f", {blind} of them inconclusive" if blind else ""
+        found = f"{counted(len(checks))} checked: no deviation found{some}."
         sentences.append(f"{found} {checks[0].power}")
     elif wrong:
         named = "; ".join(f"{check.video}: {_worst(check)}" for check in wrong[:NAMED])
@@ -107,18 +106,14 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
         deviate = "deviates" if len(wrong) == 1 else "deviate"
         checked = f"{len(wrong)} of {len(checks)} checked videos {deviate}"
         sentences.append(f"{checked}: {named}{more}.")
-    sentences += [
-        f"{one.video}: not seen: {', '.join(one.unseen)}."
-        for one in checks
-        if not one.deviates and one.unseen
-    ]
+    unsure = [one for one in checks if not one.deviates and one.unseen]
+    sentences += [f"{one.video}: not seen: {', '.join(one.unseen)}." for one in unsure]
     skipped = "".join(f"<li>{escape(reason)}</li>" for reason in procedure.config.skipped.values())
     unused = f"<p>These videos could not be used:</p><ul>{skipped}</ul>" if skipped else ""
     return "".join(f"<p>{escape(each)}</p>" for each in sentences) + unused
 
 
 def _trust(quality: Quality) -> str:
-    """How far to trust the timelines; the details explain how it was measured."""
     now = quality.now
     if now is None:
         return str(quality)
@@ -127,7 +122,6 @@ def _trust(quality: Quality) -> str:
 
 
 def _worst(check: Report) -> str:
-    """Describe the strongest finding of a check."""
     if check.other_task:
         return "it shows another task"
     if check.findings:
@@ -137,7 +131,6 @@ def _worst(check: Report) -> str:
 
 
 def _details(procedure: Procedure, compared: Compared | None) -> str:
-    """Sections that are collapsed at first."""
     expected = procedure.expectations
     trust = (expected.forecast, expected.advice, procedure.untaught)
     done = [{part.step for part in each} for each in procedure.timelines.values()]
@@ -168,15 +161,7 @@ def _details(procedure: Procedure, compared: Compared | None) -> str:
     )
 
 
-def _graph(graph: ProcedureGraph, shown: ProcedureGraph) -> str:
-    """The graph, with a note if its counts differ from those of the timelines."""
-    why = "Here each video is segmented as if it were new, so counts may be below those above."
-    note = f"<p>{why}</p>" if graph.occurs != shown.occurs else ""
-    return f'{note}<div class="graph">{graph._repr_svg_()}</div>'
-
-
 def _gallery(procedure: Procedure, each: int) -> str:
-    """A card per step: name, number of videos, duration and pictures."""
     cards = []
     for number, name in enumerate(procedure.steps, 1):
         spent = [
@@ -208,12 +193,14 @@ def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[s
     candidates: list[tuple[float, str, float]] = []
     for name, timeline in procedure.timelines.items():
         # A segment without a confidence was set by a person, and comes first.
-        confidence = {
-            s: 2.0 if s.confidence is None else s.confidence for s in timeline if s.step == step
-        }
-        if confidence:
-            best = max(confidence, key=lambda segment: (confidence[segment], segment.duration))
-            candidates.append((-confidence[best], name, (best.start + best.end) / 2))
+        shown = [
+            (2.0 if s.confidence is None else s.confidence, s.duration, s)
+            for s in timeline
+            if s.step == step
+        ]
+        if shown:
+            sure, _, best = max(shown, key=lambda each: each[:2])
+            candidates.append((-sure, name, (best.start + best.end) / 2))
     for _, name, time in sorted(candidates)[:each]:
         path = procedure.videos[name]
         if path is not None and Path(path).exists():
@@ -228,9 +215,8 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
     for name, timeline in procedure.timelines.items():
         above = ""
         if compared is not None and name in compared.timelines:
-            above = draw_bar(
-                compared.timelines[name], compared.colours, end, height=10, label=f"truth of {name}"
-            )
+            true, label = compared.timelines[name], f"truth of {name}"
+            above = draw_bar(true, compared.colours, end, height=10, label=label)
         drawn = draw_bar(timeline, procedure.colours, end)
         rows.append(f"<tr><th>{escape(name)}</th><td>{above}{drawn}</td></tr>")
     rows.append(f"<tr><th></th><td>{draw_axis(end)}</td></tr>")
@@ -270,7 +256,6 @@ def _checked(procedure: Procedure, check: Report) -> str:
 
 
 def _step_table(procedure: Procedure, check: Report) -> str:
-    """Every step of a checked video in the order of the procedure, and when it was seen."""
     order = {name: number for number, name in enumerate(procedure.steps)}
     rows = "".join(
         f"<tr><td><bdi>{escape(one.name)}</bdi></td><td>{one.seen}</td>"
@@ -289,15 +274,10 @@ def _minutes(seconds: float) -> str:
 
 
 def _scores(compared: Compared) -> str:
-    """All tables of the evaluation, and the matching of discovered and true steps."""
     evaluation = compared.evaluation
     matching = "".join(f"<li>{escape(line)}</li>" for line in evaluation.matching.splitlines())
     each = evaluation.per_step()._repr_html_() + evaluation.per_video()._repr_html_()
     return f"{evaluation._repr_html_()}<ul>{matching}</ul>{each}"
-
-
-def _section(heading: str, body: str) -> str:
-    return f"<section><h2>{escape(heading)}</h2>{body}</section>"
 
 
 def _text(text: str) -> str:

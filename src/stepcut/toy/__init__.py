@@ -38,10 +38,8 @@ __all__ = [
 ]
 
 VIEWS = {"ego": "from the cook's own eyes", "side": "from a tripod in the corner"}
-EDITION = 4
-"""Incremented when the same settings produce different videos."""
+EDITION = 4  # incremented when the same settings produce different videos
 MOST_VIDEOS = 100_000
-"""Upper limit of the number of videos."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def make_kitchen(
     check_number("videos", videos, 1, MOST_VIDEOS, whole=True)
     scripts = [write_script(seed, video, **plan) for video in range(videos)]
     root = Path(path_text(folder))
-    settings: dict[str, Any] = {
+    settings = {
         "edition": EDITION,
         "videos": videos,
         "seed": seed,
@@ -138,9 +136,9 @@ def make_kitchen(
         **plan,
     }
     there = read_json(root / "kitchen.json") if (root / "kitchen.json").is_file() else settings
-    if differing := [
-        f"{key}={there.get(key)!r}" for key, value in settings.items() if there.get(key) != value
-    ]:
+    differs = [key for key, value in settings.items() if there.get(key) != value]
+    if differs:
+        differing = [f"{key}={there.get(key)!r}" for key in differs]
         raise DataError(
             f"{root}: contains another toy kitchen, made with {', '.join(differing)}. "
             "Choose another folder, or delete this one."
@@ -149,10 +147,8 @@ def make_kitchen(
     write_json(root / "graph.json", {"steps": STEPS, "edges": sorted(EDGES)})
     flaws = {script.name: script.flaws for script in scripts if script.flaws}
     if flaws:
-        write_json(
-            root / "flaws.json",
-            {name: [asdict(flaw) for flaw in found] for name, found in flaws.items()},
-        )
+        listed = {name: [asdict(flaw) for flaw in found] for name, found in flaws.items()}
+        write_json(root / "flaws.json", listed)
     for script in scripts:
         write(root / "annotations" / f"{script.name}.csv", script.timeline, "egoprocel")
     paths = tuple(root / "videos" / f"{script.name}.mp4" for script in scripts)
@@ -169,9 +165,8 @@ def make_kitchen(
     ):
         for name in pool.map(film, scripts, paths):
             stage.advance(item=name)
-    return ToyKitchen(
-        root, paths, {script.name: script.timeline for script in scripts}, view, flaws=flaws
-    )
+    timelines = {script.name: script.timeline for script in scripts}
+    return ToyKitchen(root, paths, timelines, view, flaws=flaws)
 
 
 def toy_features(
@@ -241,9 +236,8 @@ def toy_features(
         for shot in script.shots:
             own = rng.standard_normal(dim) / np.sqrt(dim)
             clean[times >= shot.start] = prototypes[STEPS.index(shot.step)] if shot.step else own
-        slow = gaussian_filter1d(
-            rng.standard_normal((count, dim)), 10 * rate, axis=0, mode="nearest"
-        )
+        shaken = rng.standard_normal((count, dim))
+        slow = gaussian_filter1d(shaken, 10 * rate, axis=0, mode="nearest")
         slow /= max(float(np.sqrt((slow**2).sum(1).mean())), 1e-9)
         particular = rng.standard_normal(dim) / np.sqrt(dim)
         shaken = noise * rng.standard_normal((count, dim)) / np.sqrt(dim)

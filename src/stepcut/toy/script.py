@@ -14,26 +14,13 @@ from stepcut.timeline import Segment, Timeline
 STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "wash dish")
 """The steps of the task in a valid order."""
 
-EDGES = frozenset(
-    {*pairwise(("cut bread", "spread butter", "add jam", "wash dish")), ("pour water", "stir tea")}
-)
+EDGES = frozenset((*pairwise((*STEPS[:3], STEPS[5])), STEPS[3:5]))
 """The true task graph: `(before, after)`, transitively reduced. Tea and bread are independent."""
-
 PASTIMES = ("wander", "look", "phone", "fiddle")
 """What the cook does between steps."""
-
 GRID = 5
-"""Shots start and end on fifths of a second, so that times are short decimals and fall on frames.
-"""
-
-_SECONDS = {
-    "cut bread": 10,
-    "spread butter": 8,
-    "add jam": 7,
-    "pour water": 6,
-    "stir tea": 7,
-    "wash dish": 9,
-}
+"""Shots start and end on fifths of a second, so that times are short decimals and on frames."""
+_SECONDS = dict(zip(STEPS, (10, 8, 7, 6, 7, 9), strict=True))
 
 
 @dataclass(frozen=True)
@@ -47,7 +34,6 @@ class Shot:
 
     @property
     def step(self) -> str | None:
-        """The step, or None for background."""
         return self.act if self.act in STEPS else None
 
 
@@ -76,7 +62,6 @@ class Script:
 
     @property
     def timeline(self) -> Timeline:
-        """The ground truth."""
         segments = [Segment(shot.start, shot.end, shot.step) for shot in self.shots if shot.step]
         return Timeline(segments, duration=self.duration, steps=STEPS, video=self.name)
 
@@ -116,10 +101,11 @@ def write_script(
     done = _spoil(sequence, kind, wrong) if kind else _repeat(sequence, repeat, rng)
     length = duration * rng.uniform(0.85, 1.15)
     if kind:  # a mistake changes the duration of the video, not of the other steps
-        length *= _usual_seconds(done) / _usual_seconds(sequence)
+        length *= sum(_SECONDS[step] for step in done) / sum(_SECONDS[step] for step in sequence)
     shots = _fill(done, length, background, rng)
     script = Script(f"kitchen-{seed}-{video:02d}", (seed, video), shots)
-    return replace(script, flaws=_describe(script.timeline, kind, wrong)) if kind else script
+    flaws = (_describe(script.timeline, kind, wrong),) if kind else ()
+    return replace(script, flaws=flaws)
 
 
 DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})
@@ -135,9 +121,8 @@ def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str
 
 
 def _choose(skip: float, rng: np.random.Generator) -> list[str]:
-    """The steps that are not skipped, at least three."""
     kept = {step for step in STEPS if rng.random() >= skip}
-    while len(kept) < 3:
+    while len(kept) < 3:  # the shortest video
         kept.add(STEPS[int(rng.integers(len(STEPS)))])
     return [step for step in STEPS if step in kept]
 
@@ -157,11 +142,8 @@ def _repeat(sequence: list[str], repeat: float, rng: np.random.Generator) -> lis
     """Repeat some steps later, with another step in between."""
     longer = list(sequence)
     for step in sequence:
-        spots = [
-            k
-            for k in range(longer.index(step) + 2, len(longer) + 1)
-            if step not in longer[k - 1 : k + 1]
-        ]
+        later = range(longer.index(step) + 2, len(longer) + 1)
+        spots = [k for k in later if step not in longer[k - 1 : k + 1]]
         if rng.random() < repeat and spots:
             longer.insert(spots[int(rng.integers(len(spots)))], step)
     return longer
@@ -193,19 +175,12 @@ def _spoil(sequence: list[str], kind: str, step: str) -> list[str]:
     return [*needs, step, others[0], step, others[1], step, *others[2:]]
 
 
-def _usual_seconds(sequence: list[str]) -> int:
-    return sum(_SECONDS[step] for step in sequence)
-
-
-def _describe(timeline: Timeline, kind: str, step: str) -> tuple[Flaw, ...]:
+def _describe(timeline: Timeline, kind: str, step: str) -> Flaw:
     times = tuple((s.start, s.end) for s in timeline if s.step == step)
     needs = " and ".join(repr(a) for a, b in sorted(EDGES) if b == step)
-    shown = {
-        "skip": "missing",
-        "swap": f"done before {needs}",
-        "repeat": f"done {len(times)} times",
-    }
-    return (Flaw(kind, step, times, f"{step!r} is {shown[kind]}"),)
+    repeated = f"done {len(times)} times"
+    shown = {"skip": "missing", "swap": f"done before {needs}", "repeat": repeated}
+    return Flaw(kind, step, times, f"{step!r} is {shown[kind]}")
 
 
 def _fill(
@@ -218,9 +193,8 @@ def _fill(
             acts.append(PASTIMES[int(rng.integers(len(PASTIMES)))])
         if step:
             acts.append(step)
-    lengths = np.array([_SECONDS.get(act, 6) for act in acts]) * np.exp(
-        0.3 * rng.standard_normal(len(acts))
-    )
+    usual = np.array([_SECONDS.get(act, 6) for act in acts])
+    lengths = usual * np.exp(0.3 * rng.standard_normal(len(acts)))
     idle = np.array([act in PASTIMES for act in acts])
     lengths[~idle] *= duration * (1 - background) / lengths[~idle].sum()
     if idle.any():
@@ -228,8 +202,4 @@ def _fill(
     bounds = np.round(np.cumsum([0.0, *lengths]) * GRID).astype(int)
     seeds = rng.integers(2**31, size=len(acts)).tolist()
     shots = zip(pairwise(bounds.tolist()), acts, seeds, strict=True)
-    return tuple(
-        Shot(first / GRID, last / GRID, act, seed)
-        for (first, last), act, seed in shots
-        if last > first
-    )
+    return tuple(Shot(a / GRID, b / GRID, act, seed) for (a, b), act, seed in shots if b > a)

@@ -14,8 +14,8 @@ from stepcut.paper.cnc.settings import choose_preset
 from stepcut.paper.experiments.cells import Cell, Work, predict, read_row, score_pair, segment
 from stepcut.paper.experiments.material import Source
 from stepcut.show import plots
-from stepcut.show.canvas import save, styled
 from stepcut.show.clips import picture_at
+from stepcut.show.plots import save, styled
 from stepcut.timeline import Segment, Timeline
 
 if TYPE_CHECKING:
