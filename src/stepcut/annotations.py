@@ -1,9 +1,5 @@
 """Annotations of a set of videos: the one form of what people say, and its rows for a method.
 
-Per video: labels (segments, and the intervals that they cover; the rest is open), clicks (segments
-of zero length), and a transcript (the steps in order, without times). A flag marks videos with a
-mistake. For all videos: names and severities of steps, a recipe, and accepted findings.
-
 >>> click = Annotation(end=60.0, segments=(Segment(12.0, 12.0, "stir"),))
 >>> click.constraint(rows=60, rate=1.0, steps=["pour", "stir"]).clicks
 ((12, 1),)
@@ -26,7 +22,6 @@ from stepcut.timeline import Segment, Timeline, clip_segments
 Labels = NDArray[np.int64]
 Stretches = tuple[tuple[float, float], ...]
 """Intervals of a video, (start, end) in seconds, sorted; none touch."""
-
 VIEWER, PYTHON = "viewer", "python"
 """Origins that are not files."""
 
@@ -93,7 +88,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def labelled(self) -> list[Segment]:
         """The segments with a length, cropped to `annotated`."""
         pieces = (self.timeline.crop(start, end) for start, end in self.annotated)
-        return [segment for piece in pieces for segment in piece if not segment.is_click]
+        return [segment for piece in pieces for segment in piece.intervals]
 
     @property
     def steps(self) -> list[str]:
@@ -110,16 +105,17 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether the annotation has labels, clicks or a transcript."""
         return bool(self.annotated or self.segments or self.transcript)
 
+    def covers(self, time: float) -> bool:
+        return any(start <= time <= end for start, end in self.annotated)
+
     def over(self, before: "Annotation") -> "Annotation":
         """Merge with the annotation `before`; this one takes precedence."""
-        old = [one for one in before.clicks if not _covers(self.annotated, one.start)]
-        clicks = [*self.clicks, *old]
+        labels = [one for one in self.segments if not one.is_click]
         if before.annotated:
             rest = gaps(self.annotated, self.end)
-            kept = [one for stretch in rest for one in before.timeline.crop(*stretch)]
-            labels = [*self.labelled, *(one for one in kept if not one.is_click)]
-        else:
-            labels = [one for one in self.segments if not one.is_click]
+            kept = [one for stretch in rest for one in before.timeline.crop(*stretch).intervals]
+            labels = [*self.labelled, *kept]
+        clicks = [*self.clicks, *(one for one in before.clicks if not self.covers(one.start))]
         covered = union(before.annotated, *self.annotated)
         return msgspec.structs.replace(
             settle(sorted({*labels, *clicks}), covered, self),
@@ -131,7 +127,6 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def renamed(self, names: Mapping[str, str]) -> "Annotation":
-        """Return the annotation with renamed steps."""
         if not names.keys() & {*self.steps}:
             return self
         return msgspec.structs.replace(
@@ -140,16 +135,16 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             transcript=tuple(names.get(step, step) for step in self.transcript),
         )
 
-    # ------------------------------------------------------------------ rows
+    # ------------------------------------------------------------------ rows, `rate` per second
 
     def is_open(self, rows: int, rate: Fraction | float) -> NDArray[np.bool_]:
-        """Return whether each of the `rows` of features, `rate` per second, is unlabelled."""
+        """Return whether each of the `rows` of features is unlabelled."""
         times = middles(rows, rate, self.end)
         covered = [(start <= times) & (times < end) for start, end in self.annotated]
         return ~np.any(covered, axis=0) if covered else np.ones(rows, dtype=bool)
 
     def rows(self, rows: int, rate: Fraction | float, steps: Sequence[str]) -> Labels:
-        """Return the label of each of the `rows` of features, `rate` per second, (T,).
+        """Return the label of each of the `rows` of features, (T,).
 
         A label is an index in `steps`, -1 for background or -2 for open.
         """
@@ -159,7 +154,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         for one in self.segments:  # a segment shorter than a row takes the row that contains it
             middle = (one.start + one.end) / 2
             short = not ((one.start <= times) & (times < one.end)).any()
-            if short and _covers(self.annotated, middle):
+            if short and self.covers(middle):
                 labels[min(math.floor(middle * float(rate)), rows - 1)] = steps.index(one.step)
         return labels
 
@@ -170,12 +165,12 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         steps: Sequence[str],
         recipe: Sequence[RecipeStep] = (),
     ) -> Constraint | None:
-        """Return the constraint on the `rows` of features, `rate` per second, or None.
+        """Return the constraint on the `rows` of features, or None; `steps` are names by number.
 
-        `steps` are the names by number. The `recipe` applies to a video without a transcript.
+        The `recipe` applies to a video without a transcript.
         """
         labels = self.rows(rows, rate, steps)
-        open_clicks = [one for one in self.clicks if not _covers(self.annotated, one.start)]
+        open_clicks = [one for one in self.clicks if not self.covers(one.start)]
         numbers = [steps.index(one.step) for one in open_clicks]
         places = [math.floor(one.start * float(rate)) for one in open_clicks]
         # Clicks of different steps within one row take the rows after it, or at the end before it.
@@ -197,9 +192,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The annotations of a set of videos.
-
-    `Procedure.annotations` returns the current ones.
+    """The annotations of a set of videos; `Procedure.annotations` returns the current ones.
 
     Examples
     --------
@@ -284,15 +277,15 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def constraints(
         self, samples: Mapping[str, int], rate: Fraction | float, steps: Sequence[str]
     ) -> list[Constraint | None]:
-        """Return one constraint per video of `samples` rows, `rate` per second; `steps` by number."""
+        """Return the constraint of each video, by `samples` rows, `rate` and `steps` by number."""
         nothing, found = Annotation(end=0.0), []
         for name, rows in samples.items():
             one = self.videos.get(name, nothing).constraint(rows, rate, steps, self.recipe)
             if one is not None and one.clicks and one.clicks[0][0] < 0:
-                raise AnnotationError(
-                    f"{name}: {len(one.clicks)} clicks do not fit into its {rows} rows of features. "
+                raise _refused(
+                    name,
+                    f"{len(one.clicks)} clicks do not fit into its {rows} rows of features. "
                     "Remove some, or extract features at a higher rate.",
-                    video=name,
                 )
             found.append(one)
         return found
@@ -308,22 +301,19 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             annotations = msgspec.convert(record, cls)
         except (msgspec.ValidationError, AnnotationError) as error:
             raise ValueError(f"annotations: {error}") from error
-        videos = {name: _clipped(name, one) for name, one in annotations.videos.items()}
+        videos = {}
+        for video, one in annotations.videos.items():
+            where = f"annotations of {video}"
+            edges = [time for stretch in one.annotated for time in stretch]
+            if edges != sorted(edges) or not math.isfinite(one.end):
+                raise ValueError(where)
+            covered = [Segment(*both, "") for both in one.annotated]
+            videos[video] = msgspec.structs.replace(
+                one,
+                segments=clip_segments(one.segments, one.end, where),
+                annotated=tuple((s.start, s.end) for s in clip_segments(covered, one.end, where)),
+            )
         return msgspec.structs.replace(annotations, videos=videos)
-
-
-def _clipped(video: str, one: Annotation) -> Annotation:
-    """Return the annotation of a video inside its length; refuse times farther outside."""
-    where = f"annotations of {video}"
-    edges = [time for stretch in one.annotated for time in stretch]
-    if edges != sorted(edges) or not math.isfinite(one.end):
-        raise ValueError(where)
-    covered = clip_segments([Segment(*both, "") for both in one.annotated], one.end, where)
-    return msgspec.structs.replace(
-        one,
-        segments=clip_segments(one.segments, one.end, where),
-        annotated=tuple((each.start, each.end) for each in covered),
-    )
 
 
 def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Transcript:
@@ -353,7 +343,7 @@ def gaps(stretches: Stretches, end: float) -> list[tuple[float, float]]:
 
 
 def settle(segments: Sequence[Segment], annotated: Stretches, one: Annotation) -> Annotation:
-    """Return the annotation `one` with these labels and clicks, after reconciling them.
+    """Return the annotation `one` with these labels and clicks.
 
     Time without a label is open around a click, not background.
     """
@@ -369,12 +359,7 @@ def settle(segments: Sequence[Segment], annotated: Stretches, one: Annotation) -
 
 
 def _label_around(lasting: Sequence[Segment], click: Segment) -> Segment | None:
-    """The label that a click is inside, if any."""
     return next((one for one in lasting if one.start < click.start < one.end), None)
-
-
-def _covers(stretches: Stretches, time: float) -> bool:
-    return any(start <= time <= end for start, end in stretches)
 
 
 def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64]:
@@ -384,6 +369,10 @@ def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64
 
 
 # ---------------------------------------------------------------------- contradictions
+
+
+def _refused(video: str, words: str) -> AnnotationError:
+    return AnnotationError(f"{video}: {words}", video=video)
 
 
 def refuse_contradictions(
@@ -396,19 +385,19 @@ def refuse_contradictions(
     refuse_overlaps(annotation.timeline, video)
     for one, other in pairwise(annotation.clicks):
         if one.start == other.start and one.step != other.step:
-            raise AnnotationError(
-                f"{video}: two clicks are at {one.start:g} s, {one.step!r} and {other.step!r}. "
+            raise _refused(
+                video,
+                f"two clicks are at {one.start:g} s, {one.step!r} and {other.step!r}. "
                 "Move or remove one of them.",
-                video=video,
             )
     labels = annotation.timeline.intervals
     for one in annotation.clicks:
         label = _label_around(labels, one)
         if label is not None and label.step != one.step:
-            raise AnnotationError(
-                f"{video}: the click {one.step!r} at {one.start:g} s is inside the label "
-                f"{label.step!r}, {label.start:g} to {label.end:g} s. Correct one of the two.",
-                video=video,
+            raise _refused(
+                video,
+                f"the click {one.step!r} at {one.start:g} s is inside the label {label.step!r}, "
+                f"{label.start:g} to {label.end:g} s. Correct one of the two.",
             )
     listed = tuple(RecipeStep(step) for step in annotation.transcript)
     _refuse_order(annotation, video, listed or recipe, "transcript" if listed else "recipe")
@@ -418,11 +407,11 @@ def refuse_overlaps(timeline: Timeline, video: str) -> None:
     """Refuse labels that overlap, in annotations or in labels to show."""
     if pairs := timeline.overlapping():
         one, other = pairs[0]
-        raise AnnotationError(
-            f"{video}: the labels {one.step!r} and {other.step!r} overlap at "
+        raise _refused(
+            video,
+            f"the labels {one.step!r} and {other.step!r} overlap at "
             f"{max(one.start, other.start):g} s. Shorten one of them. If labels overlap by one "
             "frame at most, run: stepcut convert LABELS FOLDER --to json --rate 30",
-            video=video,
         )
 
 
@@ -435,7 +424,7 @@ def _refuse_order(
     fixed = [one for one in order if not one.any_time]
     if not fixed:
         return
-    listed = ", ".join(one.name for one in fixed)
+    listed = f"of the {what} ({', '.join(one.name for one in fixed)})"
     # One step may be labelled in several parts.
     fixed = [next(same) for _, same in groupby(fixed, key=lambda one: one.name)]
     places = {0}  # how much of the order may be done
@@ -449,15 +438,14 @@ def _refuse_order(
         }
         if not places:
             kind = "click" if one.is_click else "label"
-            raise AnnotationError(
-                f"{video}: the {kind} {one.step!r} at {one.start:g} s contradicts the {what} "
-                f"({listed}). Correct one of the two.",
-                video=video,
+            raise _refused(
+                video,
+                f"the {kind} {one.step!r} at {one.start:g} s contradicts the order {listed}. "
+                "Correct one of the two.",
             )
     left = [[one.name for one in fixed[place:] if not one.optional] for place in places]
     if annotation.whole and all(left):
-        raise AnnotationError(
-            f"{video}: the labels of the whole video lack {left[0][0]!r} of the {what} ({listed}). "
-            "Correct one of the two.",
-            video=video,
+        raise _refused(
+            video,
+            f"the labels of the whole video lack {left[0][0]!r} {listed}. Correct one of the two.",
         )

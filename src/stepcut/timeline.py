@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, OptionError, as_items, check_kind
+from stepcut.errors import AnnotationError, as_items, check_kind, wrong
 from stepcut.plugins import drawing
 from stepcut.rate import as_rate
 from stepcut.rate import clock as clock
@@ -24,11 +24,7 @@ _ROUNDING = 1e-3  # seconds; versions before 0.4 rounded times up to this far pa
 
 
 def unnamed(number: int) -> str:
-    """Return the placeholder name of step `number`, counted from 0; names count from 1.
-
-    >>> unnamed(0)
-    'step 1'
-    """
+    """Return the placeholder name of step `number`, counted from 0; names count from 1."""
     return f"step {number + 1}"
 
 
@@ -59,6 +55,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return float(value) if isinstance(value, Fraction) else value
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) <= _LONGEST
 
 
 def time_in_video(time: float, end: float) -> float:
@@ -105,11 +105,7 @@ class Segment:
     def __post_init__(self) -> None:
         for name in ("start", "end", "confidence"):
             object.__setattr__(self, name, _plain(getattr(self, name)))
-        seconds = all(
-            isinstance(time, int | float) and abs(time) <= _LONGEST
-            for time in (self.start, self.end)
-        )
-        if not seconds or not isinstance(self.step, str):
+        if not (_is_seconds(self.start) and _is_seconds(self.end) and isinstance(self.step, str)):
             raise AnnotationError(
                 f"segment {self.step!r}: start {self.start!r} and end {self.end!r} must be finite "
                 "seconds, and the step must be a name.",
@@ -144,10 +140,7 @@ def clip_segments(
 ) -> tuple[Segment, ...]:
     """Return `segments` inside a video of `end` seconds; a millisecond outside is rounding.
 
-    Raises
-    ------
-    ValueError
-        A segment is farther outside; the message begins with `where`.
+    A segment farther outside raises a ValueError that begins with `where`.
     """
     clipped = []
     for one in segments:
@@ -191,6 +184,10 @@ class Timeline:
     ('pour', 'stir')
     >>> t.labels([0.0, 1.9, 2.0, 4.5]).tolist()
     [0, 0, 1, -1]
+    >>> print(Timeline.from_labels([0, 0, -1, 1], rate=2, steps=["cut", "jam"]))
+    <Timeline 2 segments of 2 steps, 2.0 s>
+    00:00:00.0  00:00:01.0  cut
+    00:00:01.5  00:00:02.0  jam
     """
 
     segments: tuple[Segment, ...]
@@ -215,12 +212,9 @@ class Timeline:
             )
         vocabulary.update(dict.fromkeys(segment.step for segment in ordered))
         length = _plain(duration)
-        if length is not None and not (isinstance(length, int | float) and 0 <= length <= _LONGEST):
-            raise OptionError(
-                f"duration={duration!r} is not allowed; give the length of the video in seconds.",
-                setting="duration",
-                value=duration,
-            )
+        if length is not None and not (_is_seconds(length) and length >= 0):
+            why = "is not allowed; give the length of the video in seconds."
+            raise wrong("duration", duration, why)
         vars(self).update(segments=ordered, duration=length, steps=tuple(vocabulary), video=video)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -255,11 +249,7 @@ class Timeline:
         try:
             at = np.asarray(times, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            raise OptionError(
-                f"times={times!r} is not allowed; give a list of seconds.",
-                setting="times",
-                value=times,
-            ) from error
+            raise wrong("times", times, "is not allowed; give a list of seconds.") from error
         names = self.steps if steps is None else as_items("steps", steps, str, "a list of names")
         order = np.argsort(at, axis=None, kind="stable")
         labels = np.full(at.size, BACKGROUND, dtype=np.int64)
@@ -281,44 +271,19 @@ class Timeline:
         confidence: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         video: str = "",
     ) -> Self:
-        """Create a timeline from one step number per row: `i` covers `[i / rate, (i + 1) / rate)`.
-
-        -1 is background, and -2 (open) becomes background, too. `steps` are the names by number.
-        The confidence of a segment is the mean `confidence` of its rows.
-
-        Parameters
-        ----------
-        labels, rate, steps
-            (T,) whole numbers, labels per second, and the step names by number.
-        duration, confidence, video
-            The seconds of the video (default: those of the labels), (T,) values, and its name.
-
-        Returns
-        -------
-        Timeline
-            One segment per run of equal labels.
-
-        Raises
-        ------
-        OptionError, AnnotationError
-            A label is not a whole number, or not the number of a step.
-
-        Examples
-        --------
-        >>> print(Timeline.from_labels([0, 0, -1, 1], rate=2, steps=["cut", "jam"]))
-        <Timeline 2 segments of 2 steps, 2.0 s>
-        00:00:00.0  00:00:01.0  cut
-        00:00:01.5  00:00:02.0  jam
+        """Create a timeline from one number in `steps` per row: `i` covers `[i / rate, (i + 1) / rate)`.
+        In `labels`, -1 is background, and -2 (open) becomes background, too. The confidence of a
+        segment is the mean `confidence` of its rows. The default `duration` of the `video` is that
+        of the labels.
         """
         numbers = np.asarray(labels)
         fits = numbers.ndim == 1 and numbers.dtype.kind in "iuf"
         if not fits or not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
-            raise OptionError(
-                f"labels={labels!r} is not allowed; give one whole number per row: a step counted "
-                "from 0, or -1 for background.",
-                setting="labels",
-                value=labels,
+            why = (
+                "is not allowed; give one whole number per row: a step counted from 0, or -1 for "
+                "background."
             )
+            raise wrong("labels", labels, why)
         as_rate(rate, "rate", 1_000_000)
         if numbers.max(initial=BACKGROUND) >= len(steps):
             raise AnnotationError(
@@ -352,9 +317,7 @@ class Timeline:
             if segment.start > reached:
                 gaps.append((reached, segment.start))
             reached = max(reached, segment.end)
-        if self.end > reached:
-            gaps.append((reached, self.end))
-        return gaps
+        return [*gaps, *([(reached, self.end)] if self.end > reached else [])]
 
     def sequence(self) -> list[str]:
         """Return the steps in the order of time, with repetitions."""

@@ -161,7 +161,9 @@ def _accepted(
     if "clicks" in takes:
         return constraints
     pairs = zip(constraints, features, strict=True)
-    return as_constraints([one and one.as_labels(len(video.rows)) for one, video in pairs])
+    return as_constraints(
+        [None if one is None else one.as_labels(len(video.rows)) for one, video in pairs]
+    )
 
 
 def timeline_of(

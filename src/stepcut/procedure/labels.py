@@ -96,9 +96,11 @@ def read_given(
     origin: Origin | None = None,
 ) -> Given:
     """Read labels, transcripts and a recipe, each of them from files or as it is."""
-    orders = transcripts or {}
+    orders: Transcripts = {}
     if isinstance(transcripts, str | os.PathLike):
         orders = read_transcripts(transcripts)
+    elif transcripts:
+        orders = transcripts
     origin = origin or origin_of(transcripts if labels is None else labels)
     return Given(read_labels(labels), orders, read_recipe(recipe), origin)
 
@@ -254,9 +256,9 @@ def _collect(
             raise AnnotationError(
                 f"{video}: the transcript is empty. Give the steps in order.", video=video
             )
-        if len(listed) > (rows := videos.samples[video]):
+        if len(listed) > (most := videos.samples[video]):
             raise AnnotationError(
-                f"{video}: the transcript has {len(listed)} steps, but the video only {rows} rows "
+                f"{video}: the transcript has {len(listed)} steps, but the video only {most} rows "
                 "of features. Shorten it, or use a higher --fps.",
                 video=video,
             )

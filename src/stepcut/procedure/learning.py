@@ -421,9 +421,11 @@ def learn_tasks(
     rows: list[Any] = []
     notes: list[str] = []
     for folder, answer in zip(folders, answers, strict=True):
-        failed = isinstance(answer, Exception)
-        rows.append([folder.name, None, None, None, "failed"] if failed else answer[0])
-        notes += [f"{folder.name}: {in_words(answer)}"] if failed else answer[1]
+        if isinstance(answer, Exception):
+            row: list[Any] = [folder.name, None, None, None, "failed"]
+            answer = row, [f"{folder.name}: {in_words(answer)}"]
+        rows.append(answer[0])
+        notes += answer[1]
     caption = f"{sum(row[-1] != 'failed' for row in rows)} of {len(rows)} tasks learned"
     return Table(["task", "steps", "videos", "seconds", "procedure"], rows, caption, notes)
 

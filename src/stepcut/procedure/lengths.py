@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -54,19 +55,15 @@ def fitting_rate(rate: Fraction, mismatches: Iterable[Mismatch]) -> float:
 
 
 def check_features(features: Sequence[Features], places: Sequence[AnyPath] | None) -> None:
-    """Refuse feature files whose length contradicts `durations.csv` or the videos beside them.
-
-    Searches the folder of the features, its parent and `videos/` beside it.
-    """
+    """Refuse feature files whose length contradicts `durations.csv` or the videos beside them."""
     if places is None or any(one.path is not None for one in features):
         return
-    stated = known_lengths([one.name for one in features], places)
+    stated = _known_lengths([one.name for one in features], places)
     rate = features[0].rate
     lengths = {one.name: len(one.rows) / float(rate) for one in features}
-    compared = [
-        differ(name, lengths[name], other) for name, (other, _) in stated.items() if other > 0
-    ]
-    wrong = [one for one in compared if one is not None and one.share > TOLERANCE]
+    compared = {name: other for name, (other, _) in stated.items() if other > 0}
+    pairs = [differ(name, lengths[name], other) for name, other in compared.items()]
+    wrong = [one for one in pairs if one is not None and one.share > TOLERANCE]
     if wrong:
         first, fit = wrong[0], fitting_rate(rate, wrong)
         raise FeatureError(
@@ -80,8 +77,8 @@ def check_features(features: Sequence[Features], places: Sequence[AnyPath] | Non
         )
 
 
-def known_lengths(names: Sequence[str], places: Sequence[AnyPath]) -> dict[str, tuple[float, str]]:
-    """Return (seconds, source file) of each video, from files beside `places`."""
+def _known_lengths(names: Sequence[str], places: Sequence[AnyPath]) -> dict[str, tuple[float, str]]:
+    """Return (seconds, source file) of each video, from files in or beside `places`."""
     local = [path for path in map(as_path, places) if isinstance(path, Path)]
     folders = [path if path.is_dir() else path.parent for path in local]
     near = dict.fromkeys(
@@ -89,27 +86,19 @@ def known_lengths(names: Sequence[str], places: Sequence[AnyPath]) -> dict[str, 
     )
     found: dict[str, tuple[float, str]] = {}
     for folder in near:
-        if not folder.is_dir():
-            continue
-        table = folder / "durations.csv"
-        if table.is_file():
+        files: list[Path] = []
+        with suppress(OSError):
+            files = sorted(folder.iterdir())
+        if (table := folder / "durations.csv").is_file():
             listed = read_durations(folder)
             for name, written in match_videos(names, listed, DataError).items():
                 found.setdefault(name, (listed[written], f"{table}"))
-        videos = {str(path): path for path in _videos_in(folder)}
+        videos = [str(path) for path in files if path.suffix.lower() in VIDEO_SUFFIXES]
         missing = [name for name in names if name not in found]
         for name, video in match_videos(missing, videos, VideoError).items():
-            if (length := video_duration(videos[video])) is not None:
+            if (length := video_duration(Path(video))) is not None:
                 found[name] = (length, video)
     return found
-
-
-def _videos_in(folder: Path) -> list[Path]:
-    try:
-        files = sorted(folder.iterdir())
-    except OSError:
-        return []
-    return [path for path in files if path.suffix.lower() in VIDEO_SUFFIXES]
 
 
 def check_lengths(
@@ -124,40 +113,40 @@ def check_lengths(
     `rate` of feature files, also refuse labels that all end early by the same factor: the rate is
     wrong, and `allowed` of the error is the one that fits. `ignore` only warns.
     """
-    notes = []
+    notes: list[str] = []
     wrong: list[tuple[Mismatch, str]] = []
     shares = []
     for video, timeline in true.items():
-        end = found[video].duration
+        end, stated = found[video].duration, timeline.duration
         last = max((segment.end for segment in timeline), default=0.0)
         if not end or last <= 0:  # without a length there is nothing to compare
             continue
-        if not timeline.duration:
+        if not stated:
             shares.append(Mismatch(video, end, last))
-        beyond = last > end and differ(video, end, last)
-        stated = timeline.duration and differ(video, end, timeline.duration)
-        if not (mismatch := beyond or stated or None):
+        if last > end and (mismatch := differ(video, end, last)):
+            what = f"{video}: the labels end at {last:.1f} s, but the video ends at {end:.1f} s"
+            notes.append(f"{what}; labels beyond the end count as missed.")
+        elif stated and (mismatch := differ(video, end, stated)):
+            what = (
+                f"{video}: the length is {stated:.1f} s in the labels, but {end:.1f} s in the "
+                "prediction"
+            )
+            notes.append(f"{what}.")
+        else:
             continue
-        what = (
-            f"{video}: the labels end at {last:.1f} s, but the video ends at {end:.1f} s"
-            if beyond
-            else f"{video}: the length is {mismatch.other:.1f} s in the labels, but {end:.1f} s in "
-            "the prediction"
-        )
         if mismatch.share > TOLERANCE:
             wrong.append((mismatch, what))
-        notes.append(f"{what}; labels beyond the end count as missed." if beyond else f"{what}.")
-    if rate is not None and not wrong and all_short(shares):
+    if rate is not None and not wrong and _all_short(shares):
         what = (
-            "{0.video}: the labels end at {0.other:.1f} s, but the prediction at {0.seconds:.1f} s"
+            f"{shares[0].video}: the labels end at {shares[0].other:.1f} s, but the prediction at "
+            f"{shares[0].seconds:.1f} s"
         )
-        wrong = [(one, what.format(one)) for one in shares]
-        notes.append(f"{wrong[0][1]}; all {len(shares)} videos differ in this way.")
+        wrong = [(one, what) for one in shares]
+        notes.append(f"{what}; all {len(shares)} videos differ in this way.")
     elif not wrong and (short := far_too_short(shares)):
         notes.append(short)
     if not wrong or ignore:
         return notes
-    first, what = wrong[0]
     fit = None if rate is None else fitting_rate(rate, [one for one, _ in wrong])
     advice = (
         "Check that the labels belong to this video and are in seconds"
@@ -166,12 +155,12 @@ def check_lengths(
         f"Learn again with --rate {fit:g}"
     )
     raise AnnotationError(
-        f"{what} ({len(wrong)} of {len(true)} videos differ by more than 10 %). {advice}, "
+        f"{wrong[0][1]} ({len(wrong)} of {len(true)} videos differ by more than 10 %). {advice}, "
         "or use --ignore-lengths to score them anyway.",
         setting=None if fit is None else "rate",
         value=rate,
         allowed=fit,
-        video=first.video,
+        video=wrong[0][0].video,
     )
 
 
@@ -183,7 +172,7 @@ def far_too_short(shares: Sequence[Mismatch]) -> str:
     if not shares or any(one.other > one.seconds * 2 / 3 for one in shares):
         return ""
     first = shares[0]
-    if not all_short(shares) and first.other > first.seconds / 10:
+    if not _all_short(shares) and first.other > first.seconds / 10:
         return ""
     many = f"of all {len(shares)} videos end" if len(shares) > 1 else f"of {first.video} end"
     return (
@@ -193,31 +182,26 @@ def far_too_short(shares: Sequence[Mismatch]) -> str:
     )
 
 
-def all_short(shares: Sequence[Mismatch]) -> bool:
+def _all_short(shares: Sequence[Mismatch]) -> bool:
     """Whether the labels of all videos end early, by about the same factor."""
     ratios = [one.other / one.seconds for one in shares]
     return len(ratios) > 1 and max(ratios) < 1 - TOLERANCE and max(ratios) < 1.25 * min(ratios)
 
 
 def read_durations(root: Path) -> dict[str, float]:
-    """Return the seconds of each video from `durations.csv`, or from `seconds` in `index.csv`.
-
-    Raises
-    ------
-    DataError
-        A line is not a name and a length (`path`, `line`).
-    """
-    path = next(
-        (file for file in (root / "durations.csv", root / "index.csv") if file.exists()), None
-    )
+    """Return the seconds of each video from `durations.csv`, or from `seconds` in `index.csv`."""
+    files = [file for file in (root / "durations.csv", root / "index.csv") if file.exists()]
+    if not files:
+        return {}
+    path = files[0]
     try:
-        rows = [] if path is None else list(csv.reader(read_text(path).splitlines()))
+        rows = list(csv.reader(read_text(path).splitlines()))
     except csv.Error as error:
         raise DataError(
             f"{path}: this is not a table ({error}). Correct or remove it.", path=path
         ) from error
     named = bool(rows) and "seconds" in rows[0]
-    if path is None or (path.name == "index.csv" and not named):
+    if path.name == "index.csv" and not named:
         return {}
     lengths = {}
     column = rows[0].index("seconds") if named else 1

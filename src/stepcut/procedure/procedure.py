@@ -291,28 +291,8 @@ class Procedure:
     # ------------------------------------------------------------------ annotations and corrections
 
     def rename(self, names: Mapping[int | str, str]) -> "Procedure":
-        """Rename steps.
-
-        Parameters
-        ----------
-        names
-            New names by step number or current name:
-            `proc.rename({0: "butter bread", "step 1": "add jam"})`.
-
-        Returns
-        -------
-        Procedure
-            A new procedure; this one does not change.
-
-        Raises
-        ------
-        OptionError
-            A step does not exist, or a new name is empty or already in use.
-
-        Examples
-        --------
-        >>> proc.rename({0: "slice bread", "add jam": "spread jam"}).steps
-        ['slice bread', 'spread butter', 'spread jam']
+        """Return the procedure with new `names` of steps by number or current name, such as
+        `proc.rename({0: "butter bread", "step 1": "add jam"})`.
         """
         check_kind("names", names, Mapping, "a dict from steps, by number or name, to names")
         shown = self.document.steps
@@ -364,26 +344,18 @@ class Procedure:
         recipe: Recipe | None = None,
         origin: Origin | None = None,
     ) -> "Procedure":
-        """Learn again from all videos, with annotations of some of them.
-
-        Corrections and earlier annotations are used as well.
+        """Learn again from all videos, with annotations of some of them, and earlier ones.
 
         Parameters
         ----------
-        labels
-            A folder or file of labels in any format, timelines by video, or arrays (T,) of step
-            numbers by video (-1 background, -2 open). `Segment(t, t, name)` is a click.
+        labels, transcripts, recipe
+            As for `learn`: annotations of some videos, orders of some videos, the order of all.
         steps
             The number of steps. More than the named steps leaves room for unnamed ones.
         source
             The videos, feature files or arrays, if they have moved or were arrays.
         progress
             Called with an `Event` as work advances; by default a notebook shows a bar.
-        transcripts
-            The steps of some videos in order, without times: a dict by video, or a text file with
-            one line per video.
-        recipe
-            The steps of all videos in order: a text file, or its lines; see `learn`.
         origin
             The source of the annotations, if it is not the file in `labels`.
 
@@ -481,17 +453,17 @@ class Procedure:
         check_number("n", n, 0, whole=True)
         features = self.learned_features(source)
         names, videos = list(self.samples), self.annotations.videos
-
-        def is_done(name: str) -> bool:
-            """Whether a video is mostly labelled, completely clicked, or has a transcript."""
-            one = videos[name]
-            return bool(
+        # Not those that are mostly labelled, completely clicked, or have a transcript.
+        done = [
+            place
+            for place, name in enumerate(names)
+            if (one := videos.get(name))
+            and (
                 (one.clicks and one.complete)
                 or one.transcript
                 or one.is_open(self.samples[name], self.rate).mean() < 0.5
             )
-
-        done = [place for place, name in enumerate(names) if name in videos and is_done(name)]
+        ]
         reasons = suggest([self.method.read(one.rows).embedding for one in features], done, int(n))
         return [(names[place], reason) for place, reason in reasons]
 
@@ -557,12 +529,9 @@ class Procedure:
 
         Raises
         ------
-        VideoError
-            The video cannot be read.
-        FeatureError
-            The features have another dimension than the training videos, or contain NaN.
-        OptionError
-            The procedure was learned from features, so it cannot compute those of a video.
+        VideoError, FeatureError, OptionError
+            The video cannot be read, its features do not fit those of the training videos, or the
+            procedure was learned from features and has no backbone.
 
         Examples
         --------
@@ -687,21 +656,8 @@ class Procedure:
         return without_accepted(report, now.fine)
 
     def guide(self) -> Guide:
-        """Return a guide that follows a live recording frame by frame.
-
-        Returns
-        -------
-        Guide
-            Reports the current step, the completed steps and the possible next steps. It uses only
-            past frames.
-
-        Examples
-        --------
-        >>> guide = proc.guide()
-        >>> for second, row in enumerate(new[:15]):
-        ...     state = guide.push(second, row)
-        >>> state.name, state.next[0][0]
-        ('cut bread', 1)
+        """Return a guide that follows a live recording frame by frame. It reports the current step,
+        the completed and the possible next steps, and uses only past frames. See `Guide`.
         """
         return Guide(
             self.method.online,
