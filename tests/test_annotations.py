@@ -1,12 +1,9 @@
 """Annotations: labels, clicks and transcripts as constraints, as JSON, and in learn and teach."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +29,7 @@ QUICK: dict[str, Any] = {"restarts": 2}
 STEPS = ["pour", "stir", "bake"]
 
 
-def clicks(timeline: Timeline) -> Timeline:
+def clicks(timeline):
     """A click in the middle of every segment."""
     middles = [((one.start + one.end) / 2, one.step) for one in timeline]
     return Timeline([Segment(time, time, step) for time, step in middles], timeline.duration)
@@ -44,7 +41,7 @@ class Heard(StepCut):
     learns_from = frozenset({"labels", "clicks", "transcript"})
     heard: list[Constraint | None] | None = None
 
-    def fit(self, features: Any, constraints: Any = None, **more: Any) -> Self:
+    def fit(self, features, constraints=None, **more):
         if constraints is not None:  # the fits that measure quality have none
             Heard.heard = constraints
         rows = [getattr(one, "labels", None) for one in constraints or ()]
@@ -55,7 +52,7 @@ class Heard(StepCut):
 # ---------------------------------------------------------------------- one video
 
 
-def test_labels_clicks_and_a_transcript_become_a_constraint() -> None:
+def test_labels_clicks_and_a_transcript_become_a_constraint():
     said = Annotation(
         end=10.0,
         segments=(Segment(1.2, 3.4, "stir"), Segment(8.2, 8.2, "bake")),
@@ -72,7 +69,7 @@ def test_labels_clicks_and_a_transcript_become_a_constraint() -> None:
     assert Annotation(end=4.0, mistake=True).constraint(4, 1.0, STEPS) is None
 
 
-def test_clicks_alone_leave_the_rest_open() -> None:
+def test_clicks_alone_leave_the_rest_open():
     said = annotate(clicks(TRUTH[ONE]), ONE, LAST, 1.0, Origin("python"))
     assert said.annotated == ()
     made = said.constraint(len(VIDEOS[ONE]), Fraction(1), TRUTH[ONE].steps)
@@ -82,21 +79,21 @@ def test_clicks_alone_leave_the_rest_open() -> None:
         assert TRUTH[ONE].labels([row + 0.5])[0] == step
 
 
-def test_a_segment_shorter_than_a_row_takes_the_row_it_lies_in() -> None:
+def test_a_segment_shorter_than_a_row_takes_the_row_it_lies_in():
     said = Annotation(
         end=4.0, segments=(Segment(0, 2, "pour"), Segment(2.1, 2.3, "stir")), annotated=((0, 4.0),)
     )
     assert said.rows(4, 1.0, STEPS).tolist() == [0, 0, 1, -1]
 
 
-def test_two_clicks_within_a_row_take_two_rows() -> None:
+def test_two_clicks_within_a_row_take_two_rows():
     said = Annotation(end=4.0, segments=(Segment(1.1, 1.1, "pour"), Segment(1.6, 1.6, "stir")))
     made = said.constraint(4, 1.0, STEPS)
     assert made is not None
     assert made.clicks == ((1, 0), (2, 1))
 
 
-def test_two_clicks_within_the_last_row_take_the_row_before_it() -> None:
+def test_two_clicks_within_the_last_row_take_the_row_before_it():
     said = Annotation(end=4.0, segments=(Segment(3.1, 3.1, "pour"), Segment(3.6, 3.6, "stir")))
     made = said.constraint(4, 1.0, STEPS)
     assert made is not None
@@ -105,7 +102,7 @@ def test_two_clicks_within_the_last_row_take_the_row_before_it() -> None:
         Annotations(videos={"a": said}).constraints({"a": 1}, 1.0, STEPS)
 
 
-def test_time_without_a_label_is_open_around_a_click() -> None:
+def test_time_without_a_label_is_open_around_a_click():
     mixed = Timeline(
         [Segment(0, 3, "pour"), Segment(2, 2, "pour"), Segment(5, 8, "stir"), Segment(9, 9, "bake")]
     )
@@ -128,7 +125,7 @@ def test_time_without_a_label_is_open_around_a_click() -> None:
         (["pour", "stir; any time"], True),
     ],
 )
-def test_labels_of_a_whole_video_must_fit_the_recipe(order: list[str], fits: bool) -> None:
+def test_labels_of_a_whole_video_must_fit_the_recipe(order, fits):
     labels = {ONE: Timeline([Segment(2, 9, "pour"), Segment(9, LAST, "stir")])}
     learn = partial(sc.learn, VIDEOS, labels=labels, recipe=order, method=Heard(steps=6, **QUICK))
     if fits:
@@ -138,7 +135,7 @@ def test_labels_of_a_whole_video_must_fit_the_recipe(order: list[str], fits: boo
             learn()
 
 
-def test_a_recipe_is_a_transcript_for_all_videos() -> None:
+def test_a_recipe_is_a_transcript_for_all_videos():
     recipe = (
         RecipeStep("pour"),
         RecipeStep("bake", optional=True),
@@ -152,7 +149,7 @@ def test_a_recipe_is_a_transcript_for_all_videos() -> None:
     assert general.transcript == Transcript((0, 2), frozenset({1}), frozenset({1}))
 
 
-def test_new_annotations_stand_over_old_ones() -> None:
+def test_new_annotations_stand_over_old_ones():
     old = Annotation(
         end=10.0,
         segments=(Segment(0, 6, "pour"), Segment(6, 10, "bake")),
@@ -175,7 +172,7 @@ def test_new_annotations_stand_over_old_ones() -> None:
     assert [one.source for one in both.origins] == ["old.csv", "viewer"]
 
 
-def test_json_and_back() -> None:
+def test_json_and_back():
     said = Annotations(
         videos={
             "a\udce9": Annotation(
@@ -207,7 +204,7 @@ def test_json_and_back() -> None:
         {"end": 9, "annotated": [[4]]},
     ],
 )
-def test_json_that_makes_no_sense(video: dict[str, Any]) -> None:
+def test_json_that_makes_no_sense(video):
     with pytest.raises(ValueError, match="annotations"):
         Annotations.from_json({"videos": {"a": video}})
 
@@ -216,12 +213,12 @@ def test_json_that_makes_no_sense(video: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def heard() -> sc.Procedure:
+def heard():
     """Learned with a method that accepts constraints."""
     return sc.learn(VIDEOS, steps=6, method=Heard(steps=6, **QUICK))
 
 
-def test_a_method_that_takes_constraints_gets_clicks_and_transcripts(heard: sc.Procedure) -> None:
+def test_a_method_that_takes_constraints_gets_clicks_and_transcripts(heard):
     said = {ONE: list(TRUTH[ONE].sequence()), f"films/{TWO}.mp4": TRUTH[TWO].sequence()}
     taught = heard.teach({THREE: clicks(TRUTH[THREE])}, transcripts=said)
     assert Heard.heard is not None
@@ -239,7 +236,7 @@ def test_a_method_that_takes_constraints_gets_clicks_and_transcripts(heard: sc.P
     assert again.annotations.transcripts.keys() == {ONE, TWO}  # earlier annotations are kept
 
 
-def test_clicks_teach_the_default_method(tmp_path: Path) -> None:
+def test_clicks_teach_the_default_method(tmp_path):
     said = {name: clicks(timeline) for name, timeline in TRUTH.items()}
     taught = sc.learn(VIDEOS, labels=said, **QUICK)
     for name, timeline in said.items():
@@ -249,7 +246,7 @@ def test_clicks_teach_the_default_method(tmp_path: Path) -> None:
     assert sc.load(tmp_path / "a.proc").annotations == taught.annotations
 
 
-def test_clicks_of_the_viewer_are_annotations_and_are_taught(tmp_path: Path) -> None:
+def test_clicks_of_the_viewer_are_annotations_and_are_taught(tmp_path):
     for name, rows in VIDEOS.items():
         np.save(tmp_path / f"{name}.npy", rows)
     sc.learn(tmp_path, steps=6, output=tmp_path / "a.proc", **QUICK)
@@ -269,7 +266,7 @@ def test_clicks_of_the_viewer_are_annotations_and_are_taught(tmp_path: Path) -> 
     assert taught.annotations.videos[ONE].clicks == said.clicks
 
 
-def test_where_annotations_come_from(tmp_path: Path) -> None:
+def test_where_annotations_come_from(tmp_path):
     file = tmp_path / f"{ONE}.csv"
     sc.write(file, TRUTH[ONE])
     taught = sc.learn(VIDEOS, labels=file, **QUICK)
@@ -292,9 +289,7 @@ def test_where_annotations_come_from(tmp_path: Path) -> None:
         (None, {ONE: ["Add jam", "add  jam"]}, "differ"),
     ],
 )
-def test_annotations_that_make_no_sense(
-    heard: sc.Procedure, labels: Any, transcripts: Any, words: str
-) -> None:
+def test_annotations_that_make_no_sense(heard, labels, transcripts, words):
     given = labels and {
         name: Timeline([Segment(time, time, step) for time, step in mine])
         for name, mine in labels.items()
@@ -308,7 +303,7 @@ def test_annotations_that_make_no_sense(
     assert heard.annotations == before
 
 
-def test_a_transcript_names_the_steps_of_a_procedure(heard: sc.Procedure) -> None:
+def test_a_transcript_names_the_steps_of_a_procedure(heard):
     named = heard.teach(transcripts={ONE: TRUTH[ONE].sequence()})
     assert set(named.steps) == set(TRUTH[ONE].steps)
     with raises(AnnotationError, "'fly'", video=TWO):
@@ -318,7 +313,7 @@ def test_a_transcript_names_the_steps_of_a_procedure(heard: sc.Procedure) -> Non
     assert again.annotations.transcripts[TWO] == TRUTH[ONE].steps
 
 
-def test_a_method_without_constraints_says_that_it_takes_no_transcripts() -> None:
+def test_a_method_without_constraints_says_that_it_takes_no_transcripts():
     class Plain(StepCut):
         learns_from = frozenset({"labels"})
 
@@ -326,9 +321,7 @@ def test_a_method_without_constraints_says_that_it_takes_no_transcripts() -> Non
         sc.learn(VIDEOS, method=Plain(steps=6), transcripts={ONE: ["pour", "stir"]})
 
 
-def test_transcripts_on_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_transcripts_on_the_command_line(tmp_path, capsys):
     for name, rows in VIDEOS.items():
         np.save(tmp_path / f"{name}.npy", rows)
     lines = [f"{name}.mp4: {', '.join(TRUTH[name].sequence())}" for name in (ONE, TWO)]

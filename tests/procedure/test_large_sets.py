@@ -9,10 +9,7 @@ from stepcut.methods import StepCut
 from stepcut.toy import toy_features
 
 VIDEOS = 12
-SAMPLED = (
-    "stepcut.methods.stepcut.learning",
-    "stepcut.checking.calibrate",
-)
+SAMPLED = ("stepcut.methods.stepcut.learning", "stepcut.checking.calibrate")
 
 
 def learn(monkeypatch, many):

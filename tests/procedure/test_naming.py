@@ -1,7 +1,5 @@
 """A recipe names steps by order; namer words are only suggestions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from stepcut.procedure.labels import read_recipe
 QUICK: dict[str, Any] = {"restarts": 2}
 
 
-def films(orders: list[list[int]]) -> list[np.ndarray]:
+def films(orders):
     rng = np.random.default_rng(0)
     return [
         np.repeat(np.eye(4, 8)[order], 15, axis=0) + 0.1 * rng.normal(size=(60, 8))
@@ -27,7 +25,7 @@ def films(orders: list[list[int]]) -> list[np.ndarray]:
     ]
 
 
-def test_a_recipe_names_the_steps_in_their_order() -> None:
+def test_a_recipe_names_the_steps_in_their_order():
     procedure = sc.learn(
         films([[0, 1, 2, 3]] * 4), recipe=["pour", "stir; 15 s", "bake", "serve"], **QUICK
     )
@@ -37,7 +35,7 @@ def test_a_recipe_names_the_steps_in_their_order() -> None:
         sc.learn(films([[0, 1, 2, 3]] * 4), recipe=["pour", "stir"], method="kmeans")
 
 
-def test_lines_of_a_recipe() -> None:
+def test_lines_of_a_recipe():
     steps = read_recipe(
         [
             "cut bread; 1:30",
@@ -66,12 +64,12 @@ def test_lines_of_a_recipe() -> None:
         (["a", f"b; {'9' * 400} s"], "line 2"),
     ],
 )
-def test_a_recipe_that_makes_no_sense(lines: list[str], words: str) -> None:
+def test_a_recipe_that_makes_no_sense(lines, words):
     with raises(AnnotationError, words):
         read_recipe(lines)
 
 
-def test_a_recipe_in_the_letters_of_windows(tmp_path: Path) -> None:
+def test_a_recipe_in_the_letters_of_windows(tmp_path):
     (tmp_path / "recipe.txt").write_bytes("Käse schneiden\r\nrühren; 40 s\r\n".encode("latin-1"))
     assert [step.name for step in read_recipe(tmp_path / "recipe.txt")] == [
         "Käse schneiden",
@@ -79,7 +77,7 @@ def test_a_recipe_in_the_letters_of_windows(tmp_path: Path) -> None:
     ]
 
 
-def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recipe_that_is_not_there(tmp_path, capsys):
     for name in "ab":
         (tmp_path / f"{name}.mp4").touch()
     assert main(["learn", str(tmp_path), "--recipe", str(tmp_path / "none.txt")]) == 2
@@ -89,7 +87,7 @@ def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Path) -> None:
+def test_words_are_suggestions_and_a_namer_is_heard(kitchen, tmp_path):
     spec = FeatureSpec(fps=2)
     settings = {"steps": 3, "backbone": spec, "background": 0.0, "cache": tmp_path, **QUICK}
     procedure = sc.learn(kitchen / "videos", **settings)
@@ -97,7 +95,7 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Pat
     assert procedure.suggestions == {}
     seen: list[int] = []
 
-    def namer(pictures: list[np.ndarray]) -> list[str]:
+    def namer(pictures):
         seen.append(len(pictures))
         assert pictures[0].ndim == 3
         return ["kitchen", f"thing {len(seen)}"]
@@ -108,12 +106,10 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen: Path, tmp_path: Pat
     assert named.steps == procedure.steps
 
 
-def test_no_more_pictures_are_read_than_a_namer_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_pictures_are_read_than_a_namer_is_shown(tmp_path, monkeypatch):
     read: list[str] = []
 
-    def frame_at(path: str, _time: float) -> np.ndarray:
+    def frame_at(path, _time):
         read.append(path)
         return np.zeros((2, 2, 3), dtype=np.uint8)
 

@@ -1,7 +1,5 @@
 """Teaching: label names become steps, numbers stay, corrections are used, wrong labels are refused."""
 
-from __future__ import annotations
-
 import shutil
 import unicodedata
 from dataclasses import replace
@@ -35,17 +33,17 @@ NAMES = {segment.step for timeline in TRUE[:2] for segment in timeline}
 
 
 @pytest.fixture(scope="module")
-def learned() -> sc.Procedure:
+def learned():
     return sc.learn(VIDEOS, steps=6, **QUICK)
 
 
 @pytest.fixture(scope="module")
-def taught(learned: sc.Procedure) -> sc.Procedure:
+def taught(learned):
     return learned.teach({ONE: TRUTH[ONE], TWO: TRUTH[TWO]})
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     """Feature files of the videos, for a loaded procedure."""
     folder = tmp_path_factory.mktemp("features")
     for name, rows in VIDEOS.items():
@@ -54,18 +52,18 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def learned_once(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned_once(files, tmp_path_factory):
     place = tmp_path_factory.mktemp("learned") / "a.proc"
     sc.learn(files, steps=6, output=place, **QUICK)
     return place
 
 
 @pytest.fixture
-def place(learned_once: Path, tmp_path: Path) -> Path:
+def place(learned_once, tmp_path):
     return Path(shutil.copytree(learned_once, tmp_path / "a.proc"))
 
 
-def test_labels_find_their_video_among_equal_names_by_the_folder() -> None:
+def test_labels_find_their_video_among_equal_names_by_the_folder():
     cameras = dict(zip(("cam1/a", "cam2/a", "b"), ROWS, strict=False))
     said = {"/films/cam2/a.mp4": TRUE[1], "b.mp4": TRUE[2]}
     taught = sc.learn(cameras, labels=said, **QUICK)
@@ -74,26 +72,26 @@ def test_labels_find_their_video_among_equal_names_by_the_folder() -> None:
         sc.learn(cameras, labels={"a.mp4": TRUE[1]}, **QUICK)
 
 
-def test_labels_find_their_video_whatever_capitals_suffix_and_folder_they_name() -> None:
+def test_labels_find_their_video_whatever_capitals_suffix_and_folder_they_name():
     assert find_labelled(["/Films/A.MOV", "b"], {"a": 4, "B": 4}) == {"/Films/A.MOV": "a", "b": "B"}
     with pytest.raises(AnnotationError, match="video='c' is unknown"):
         find_labelled(["a", "c"], {"a": 4, "B": 4})
 
 
-def labelled_rows(place: Path, video: str = ONE) -> np.ndarray:
+def labelled_rows(place, video=ONE):
     procedure = sc.load(place)
     said = procedure.annotations.videos[video]
     return said.rows(procedure.samples[video], procedure.rate, procedure.steps)
 
 
-def numbers(name: str) -> np.ndarray:
+def numbers(name):
     return TRUTH[name].labels(np.arange(len(VIDEOS[name])) + 0.5)
 
 
 # ---------------------------------------------------------------------- labels
 
 
-def test_label_names_become_the_steps_in_their_usual_order(taught: sc.Procedure) -> None:
+def test_label_names_become_the_steps_in_their_usual_order(taught):
     assert set(taught.steps) == NAMES
     assert taught.timelines[ONE].sequence() == TRUTH[ONE].sequence()
     first = {
@@ -104,9 +102,7 @@ def test_label_names_become_the_steps_in_their_usual_order(taught: sc.Procedure)
     assert set(taught.annotations.annotated) == {ONE, TWO}
 
 
-def test_labels_are_taken_for_the_steps_that_are_there_whatever_their_capitals(
-    taught: sc.Procedure,
-) -> None:
+def test_labels_are_taken_for_the_steps_that_are_there_whatever_their_capitals(taught):
     loud = TRUTH[THREE].rename({name: f" {name.upper()}" for name in TRUTH[THREE].steps})
     again = taught.teach({THREE: loud})
     assert set(taught.steps) <= set(again.steps)
@@ -116,9 +112,7 @@ def test_labels_are_taken_for_the_steps_that_are_there_whatever_their_capitals(
     assert len(again.steps) == len(taught.steps) + len(new)
 
 
-def test_labels_of_frames_are_taken_for_the_steps_that_their_words_stand_for(
-    taught: sc.Procedure, tmp_path: Path
-) -> None:
+def test_labels_of_frames_are_taken_for_the_steps_that_their_words_stand_for(taught, tmp_path):
     write_folder(tmp_path, {THREE: TRUTH[THREE]}, "mstcn", rate=30)
     written = read_folder(tmp_path, rate=30)
     assert any("_" in name for name in written[THREE].steps)
@@ -131,7 +125,7 @@ def test_labels_of_frames_are_taken_for_the_steps_that_their_words_stand_for(
     assert frames.f1 == pytest.approx(seconds.f1, abs=0.05)
 
 
-def test_accents_may_be_written_in_two_ways() -> None:
+def test_accents_may_be_written_in_two_ways():
     """Composed and decomposed accents, as macOS writes them, are the same name."""
     one, two = (unicodedata.normalize(form, "éplucher") for form in ("NFC", "NFD"))
     named = sc.learn(
@@ -145,7 +139,7 @@ def test_accents_may_be_written_in_two_ways() -> None:
     assert sc.evaluate(named, {f"{two}-{ONE}": said}).score.matching
 
 
-def test_words_that_may_be_two_steps_are_asked_about(place: Path) -> None:
+def test_words_that_may_be_two_steps_are_asked_about(place):
     named = sc.load(place)
     for step, name in enumerate(("add a_b", "add_a b")):  # edits of earlier versions may contain it
         made = named.corrections.do({"do": "rename", "step": step, "name": name})
@@ -154,23 +148,21 @@ def test_words_that_may_be_two_steps_are_asked_about(place: Path) -> None:
         named.teach({ONE: Timeline([Segment(0, 20, "add_a_b"), Segment(20, 40, "stir")])})
 
 
-def test_quality_says_how_well_labelled_videos_are_found_when_left_out(
-    taught: sc.Procedure,
-) -> None:
+def test_quality_says_how_well_labelled_videos_are_found_when_left_out(taught):
     assert taught.quality.kind == "labels"
     assert "cross-validated on 2 labelled videos" in str(taught.quality)
     alone = sc.learn(VIDEOS, labels={ONE: numbers(ONE)}, rate=1.0, **QUICK).quality
     assert (alone.kind, alone.right) == ("unknown", None)
 
 
-def test_numbers_stay_what_they_are() -> None:
+def test_numbers_stay_what_they_are():
     labels = {ONE: numbers(ONE), TWO: numbers(TWO)}
     procedure = sc.learn(VIDEOS, rate=1.0, steps=np.int64(6), labels=labels, seed=0, **QUICK)
     for name, given in labels.items():
         assert procedure.labels[name].tolist() == given.tolist()
 
 
-def test_transcripts_may_be_numbers(learned: sc.Procedure) -> None:
+def test_transcripts_may_be_numbers(learned):
     order = {ONE: [2, 0, 1, 3, 4, 5]}
     named = sc.learn(VIDEOS, steps=6, transcripts=order, names=list("abcdef"), **QUICK)
     assert named.annotations.transcripts == {ONE: tuple("cabdef")}
@@ -179,7 +171,7 @@ def test_transcripts_may_be_numbers(learned: sc.Procedure) -> None:
     assert taught.timelines[ONE].sequence() == [learned.steps[number] for number in order[ONE]]
 
 
-def test_a_video_may_be_labelled_in_part(learned: sc.Procedure) -> None:
+def test_a_video_may_be_labelled_in_part(learned):
     part = numbers(ONE)
     part[len(part) // 2 :] = -2
     taught = learned.teach({ONE: part})
@@ -187,7 +179,7 @@ def test_a_video_may_be_labelled_in_part(learned: sc.Procedure) -> None:
     assert len(taught.steps) == 6
 
 
-def test_a_step_beside_the_labelled_ones_has_no_name_yet(learned: sc.Procedure) -> None:
+def test_a_step_beside_the_labelled_ones_has_no_name_yet(learned):
     some = Timeline([s for s in TRUTH[ONE] if s.step != TRUTH[ONE].steps[2]], TRUTH[ONE].duration)
     taught = learned.teach({ONE: some}, steps=6)
     assert taught.steps[5] == "step 6 (no name yet)"
@@ -196,9 +188,7 @@ def test_a_step_beside_the_labelled_ones_has_no_name_yet(learned: sc.Procedure) 
     assert learned.teach({ONE: some}).steps == list(dict.fromkeys(some.sequence()))
 
 
-def test_labels_from_files_on_the_command_line(
-    files: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_from_files_on_the_command_line(files, place, tmp_path, capsys):
     write_folder(tmp_path / "labels", {ONE: TRUTH[ONE], TWO: TRUTH[TWO]}, "csv")
     labels, new = str(tmp_path / "labels"), str(tmp_path / "l.proc")
     words = ["learn", str(files), "--labels", labels, "-o", new, "--quiet"]
@@ -217,9 +207,7 @@ def test_labels_from_files_on_the_command_line(
 # ---------------------------------------------------------------------- corrections
 
 
-def test_corrections_teach_and_can_be_taken_back(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_corrections_teach_and_can_be_taken_back(place, capsys):
     edits = Edits(place)
     for segment in TRUTH[ONE]:
         number = TRUTH[ONE].steps.index(segment.step)
@@ -248,7 +236,7 @@ def test_corrections_teach_and_can_be_taken_back(
     Edits(place).undo()
 
 
-def test_a_boundary_set_by_hand_is_learned_at_the_nearest_row(place: Path) -> None:
+def test_a_boundary_set_by_hand_is_learned_at_the_nearest_row(place):
     edits = Edits(place)
     edits.do({"do": "mark", "video": ONE, "start": 3.3, "end": 8.6, "step": 0})
     known = labelled_rows(place)
@@ -257,7 +245,7 @@ def test_a_boundary_set_by_hand_is_learned_at_the_nearest_row(place: Path) -> No
     assert (known[[2, 9]] == -2).all()
 
 
-def exact(timeline: Timeline) -> list[tuple[float, float, str]]:
+def exact(timeline):
     return [(segment.start, segment.end, segment.step) for segment in timeline]
 
 
@@ -271,9 +259,7 @@ WORDS = [
 
 
 @pytest.mark.slow
-def test_labels_are_shown_saved_and_exported_as_they_were_written(
-    learned: sc.Procedure, tmp_path: Path
-) -> None:
+def test_labels_are_shown_saved_and_exported_as_they_were_written(learned, tmp_path):
     # Between rows, with two touching segments of one step.
     said = Timeline([Segment(*one) for one in WORDS])
     taught = learned.teach({ONE: said})
@@ -292,7 +278,7 @@ def test_labels_are_shown_saved_and_exported_as_they_were_written(
     assert taught.timelines[ONE].duration == learned.timelines[ONE].duration
 
 
-def test_what_was_corrected_stays_as_it_is_however_often_it_is_taught(place: Path) -> None:
+def test_what_was_corrected_stays_as_it_is_however_often_it_is_taught(place):
     edits = Edits(place)
     step = next(
         k for k in range(6) if all(part[2] != k or part[0] > 9 for part in parts_of(edits, ONE))
@@ -316,7 +302,7 @@ def test_what_was_corrected_stays_as_it_is_however_often_it_is_taught(place: Pat
         Edits(place).do({"do": "confirm", "video": video})
 
 
-def test_what_is_found_reaches_up_to_what_was_said(place: Path) -> None:
+def test_what_is_found_reaches_up_to_what_was_said(place):
     edits = Edits(place)
     before = edits.document.segments[ONE][1]
     start = before.start + 0.3
@@ -329,7 +315,7 @@ def test_what_is_found_reaches_up_to_what_was_said(place: Path) -> None:
     assert left.confidence is not None
 
 
-def test_more_steps_than_rows_are_refused(learned: sc.Procedure) -> None:
+def test_more_steps_than_rows_are_refused(learned):
     labels = {ONE: np.where(np.arange(len(VIDEOS[ONE])) < 9, 2**31 - 1, 0)}
     for teach in (learned.teach, lambda said: sc.learn(VIDEOS, labels=said, **QUICK)):
         with raises(OptionError, "2147483647"):
@@ -354,17 +340,13 @@ def test_more_steps_than_rows_are_refused(learned: sc.Procedure) -> None:
         ),
     ],
 )
-def test_a_step_that_is_annotated_once_is_little_evidence(
-    labels: Any, words: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_step_that_is_annotated_once_is_little_evidence(labels, words, caplog):
     warn_once.cache_clear()
     assert len(sc.learn(VIDEOS, labels=labels, **QUICK).steps) in (2, len(TRUTH[ONE].steps) + 1)
     assert words in caplog.text
 
 
-def test_a_video_that_holds_a_mistake_is_no_normal_one(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_video_that_holds_a_mistake_is_no_normal_one(place, capsys):
     before = sc.load(place)
     odd = before.expectations.most_unusual[0]
     assert main(["teach", str(place), "--mistakes", f"films/{odd}.mp4"]) == 0
@@ -385,7 +367,7 @@ def test_a_video_that_holds_a_mistake_is_no_normal_one(
     assert sc.load(place).expectations == before.expectations
 
 
-def test_a_video_holds_a_mistake_until_that_is_taken_back(place: Path) -> None:
+def test_a_video_holds_a_mistake_until_that_is_taken_back(place):
     edits = Edits(place)
     assert edits.do({"do": "mistake", "video": ONE}) == f"{ONE} contains a mistake"
     assert Edits(place).document.said.mistakes == {ONE}
@@ -395,7 +377,7 @@ def test_a_video_holds_a_mistake_until_that_is_taken_back(place: Path) -> None:
     assert edits.document.said.mistakes == {ONE}
 
 
-def test_teaching_keeps_what_was_said_of_mistakes(place: Path) -> None:
+def test_teaching_keeps_what_was_said_of_mistakes(place):
     odd = sc.load(place).expectations.most_unusual[0]
     Edits(place).do({"do": "mistake", "video": odd})
     _, after = teach_folder(place, {ONE: TRUTH[ONE], TWO: TRUTH[TWO]})
@@ -406,14 +388,14 @@ def test_teaching_keeps_what_was_said_of_mistakes(place: Path) -> None:
     assert odd in sc.load(place).expectations.videos
 
 
-def test_only_a_procedure_is_taught(tmp_path: Path) -> None:
+def test_only_a_procedure_is_taught(tmp_path):
     (tmp_path / "film.mp4").touch()
     with raises(ProcedureError, "not a procedure"):
         teach_folder(tmp_path)
 
 
 @pytest.mark.slow
-def test_names_that_were_not_labelled_stay_with_their_steps() -> None:
+def test_names_that_were_not_labelled_stay_with_their_steps():
     named = sc.learn(VIDEOS, steps=6, **QUICK).rename({k: f"name {k}" for k in range(6)})
     part = named.labels[ONE].copy()
     part[part != 0] = -2
@@ -428,7 +410,7 @@ def test_names_that_were_not_labelled_stay_with_their_steps() -> None:
 
 
 @pytest.mark.slow
-def test_named_steps_stay_beside_labels_that_use_their_names(place: Path) -> None:
+def test_named_steps_stay_beside_labels_that_use_their_names(place):
     Edits(place).do({"do": "rename", "names": {str(k): f"name {k}" for k in range(6)}})
     record = sc.load(place)
     labels = {
@@ -459,9 +441,7 @@ def test_named_steps_stay_beside_labels_that_use_their_names(place: Path) -> Non
     ],
     ids=["merged", "parted", "added", "added but not marked", "moved as far as can be"],
 )
-def test_steps_that_nobody_touched_stay_where_they_are(
-    place: Path, edits: list[dict[str, Any]]
-) -> None:
+def test_steps_that_nobody_touched_stay_where_they_are(place, edits):
     """For every change to the number of steps."""
     page = Edits(place)
     for number in range(6):
@@ -477,13 +457,13 @@ def test_steps_that_nobody_touched_stay_where_they_are(
     assert min(same) > 0.75
 
 
-def test_a_video_without_any_step_is_background(taught: sc.Procedure) -> None:
+def test_a_video_without_any_step_is_background(taught):
     again = taught.teach({THREE: Timeline([], duration=TRUTH[THREE].end)})
     assert (again.labels[THREE] == -1).all()
     assert again.steps == taught.steps
 
 
-def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> None:
+def test_videos_to_label_next(learned, taught):
     assert len(learned.suggest(2)) == 2
     assert set(learned.suggest(9)) == set(VIDEOS)
     assert set(taught.suggest(9)) == set(VIDEOS) - {ONE, TWO}
@@ -512,28 +492,28 @@ def test_videos_to_label_next(learned: sc.Procedure, taught: sc.Procedure) -> No
         ({ONE: Timeline([Segment(0, 9, "a\ud800")])}, "half a character"),
     ],
 )
-def test_labels_that_make_no_sense(learned: sc.Procedure, labels: Any, words: str) -> None:
+def test_labels_that_make_no_sense(learned, labels, words):
     with raises((AnnotationError, OptionError), words):
         learned.teach(labels)
     with raises((AnnotationError, OptionError), words):
         sc.learn(VIDEOS, labels=labels, **QUICK)
 
 
-def test_more_names_than_steps(learned: sc.Procedure) -> None:
+def test_more_names_than_steps(learned):
     with raises(OptionError, "6 steps", "steps=3"):
         learned.teach({ONE: TRUTH[ONE]}, steps=3)
     with pytest.raises(OptionError, match="steps=3; give steps=6"):
         sc.learn(VIDEOS, steps=3, labels={ONE: TRUTH[ONE]}, **QUICK)
 
 
-def test_labels_of_another_task_for_a_procedure_that_was_taught(taught: sc.Procedure) -> None:
+def test_labels_of_another_task_for_a_procedure_that_was_taught(taught):
     with pytest.raises(AnnotationError, match="another task"):
         taught.teach(
             {THREE: Timeline([Segment(0, 20, "change wheel"), Segment(20, 40, "pump tyre")])}
         )
 
 
-def test_steps_may_be_annotated_one_after_the_other() -> None:
+def test_steps_may_be_annotated_one_after_the_other():
     named = sc.learn(VIDEOS, steps=6, names=list(dict.fromkeys(TRUTH[ONE].sequence())), **QUICK)
     first, second = TRUTH[ONE].segments[:2]
     once = named.teach({ONE: Timeline([first])})
@@ -541,7 +521,7 @@ def test_steps_may_be_annotated_one_after_the_other() -> None:
     assert {first.step, second.step} <= set(twice.steps)
 
 
-def test_a_label_that_starts_a_little_early_or_late_is_clipped(place: Path) -> None:
+def test_a_label_that_starts_a_little_early_or_late_is_clipped(place):
     segments = [Segment(-0.2, 5, "a"), Segment(5, LAST, "b"), Segment(LAST + 0.2, LAST + 0.4, "a")]
     teach_folder(place, {ONE: Timeline(segments)})
     assert sc.load(place).annotations.labels[ONE].segments == (
@@ -550,9 +530,7 @@ def test_a_label_that_starts_a_little_early_or_late_is_clipped(place: Path) -> N
     )
 
 
-def test_of_labels_that_overlap_the_later_start_counts(
-    learned: sc.Procedure, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_of_labels_that_overlap_the_later_start_counts(learned, caplog):
     warn_once.cache_clear()
     parts = [(0, 20, "a"), (5, 9, "b"), (15, LAST, "c"), (7, 7, "b")]
     made = learned.teach({ONE: Timeline([Segment(*part) for part in parts]), TWO: TRUTH[TWO]})
@@ -562,7 +540,7 @@ def test_of_labels_that_overlap_the_later_start_counts(
     assert f"overlap in 1 of 2 videos, such as 'a' and 'b' at 5 s in {ONE}" in caplog.text
 
 
-def test_the_same_recording_under_two_names_counts_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_same_recording_under_two_names_counts_once(caplog):
     warn_once.cache_clear()
     both = sc.learn({**VIDEOS, "copy": VIDEOS[TWO]}, steps=6, **QUICK)
     assert both.expectations.normal == len(VIDEOS)
@@ -570,9 +548,7 @@ def test_the_same_recording_under_two_names_counts_once(caplog: pytest.LogCaptur
     assert f"copy of {TWO}" in caplog.text
 
 
-def test_without_corrections_there_is_nothing_to_learn_from(
-    learned: sc.Procedure, place: Path
-) -> None:
+def test_without_corrections_there_is_nothing_to_learn_from(learned, place):
     with raises(OptionError, "nothing to learn"):
         learned.teach()
     Edits(place).do({"do": "rename", "step": 0, "name": "only a name"})
@@ -580,13 +556,13 @@ def test_without_corrections_there_is_nothing_to_learn_from(
     assert sc.load(place).steps[0] == "only a name"
 
 
-def test_a_score_says_which_videos_a_person_labelled(learned: sc.Procedure) -> None:
+def test_a_score_says_which_videos_a_person_labelled(learned):
     assert not any("person" in note for note in sc.evaluate(learned, TRUTH).notes)
     notes = sc.evaluate(learned.teach({ONE: TRUTH[ONE]}), TRUTH).notes
     assert [ONE in note for note in notes if f"1 of the {len(TRUTH)} videos" in note] == [True]
 
 
-def test_features_that_are_gone(place: Path, files: Path, tmp_path: Path) -> None:
+def test_features_that_are_gone(place, files, tmp_path):
     Edits(place).do({"do": "confirm", "video": ONE})
     moved = shutil.copytree(files, tmp_path / "moved")
     procedure = sc.load(place)
@@ -603,13 +579,13 @@ def test_features_that_are_gone(place: Path, files: Path, tmp_path: Path) -> Non
         procedure.teach({"another": TRUTH[ONE]})
 
 
-def test_the_papers_method_says_that_it_takes_no_labels() -> None:
+def test_the_papers_method_says_that_it_takes_no_labels():
     with pytest.raises(OptionError, match="labels"):
         sc.learn(VIDEOS, steps=6, method="cnc", labels={ONE: numbers(ONE)})
 
 
 @pytest.mark.slow
-def test_seed_0_beside_like_is_seed_0(files: Path, tmp_path: Path) -> None:
+def test_seed_0_beside_like_is_seed_0(files, tmp_path):
     words = ["learn", str(files), "-k", "6", "--quiet", "--set", "restarts=2"]
     assert main([*words, "--seed", "5", "-o", str(tmp_path / "five.proc")]) == 0
     like = ["learn", str(files), "--like", str(tmp_path / "five.proc"), "--quiet"]

@@ -1,7 +1,6 @@
 """Times: whatever a person edits, at any time of a video of any length, can be saved and read."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,7 +123,7 @@ def test_segments_are_clipped_by_a_millisecond_and_refused_beyond():
     assert clip_segments([Segment(58.2999, 58.3, "a")], 58.2999) == ()
 
 
-def test_a_tap_inside_a_label_of_its_step_stays_a_click(tmp_path: Path) -> None:
+def test_a_tap_inside_a_label_of_its_step_stays_a_click(tmp_path):
     place = tmp_path / "a.proc"
     _, features = learn_video(place, [30.0, 30.0])
     corrections = Edits(place)

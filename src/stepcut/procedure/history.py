@@ -38,13 +38,7 @@ from stepcut.procedure.folder import (
     read_checked,
     set_aside,
 )
-from stepcut.procedure.old import (
-    EDITS,
-    convert,
-    copy_before_teaching,
-    first_corrections,
-    open_old,
-)
+from stepcut.procedure.old import EDITS, convert, copy_before_teaching, first_corrections, open_old
 from stepcut.procedure.store import corrections_in, open_revision, writing
 from stepcut.tables import Table
 

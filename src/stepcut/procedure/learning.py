@@ -43,14 +43,7 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import check_keepable, has_work, read_config
 from stepcut.progress import Hook, Stage, default_hook, silent
 from stepcut.rate import Rate
-from stepcut.settings import (
-    Setting,
-    build,
-    check_fields,
-    check_number,
-    setting,
-    settings_of,
-)
+from stepcut.settings import Setting, build, check_fields, check_number, setting, settings_of
 from stepcut.tables import Table
 from stepcut.version import versions
 
