@@ -27,8 +27,6 @@ VIEWER, PYTHON = "viewer", "python"
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The origin of an annotation."""
-
     source: str
     """A file, `viewer` or `python`."""
     annotator: str = ""
@@ -76,7 +74,6 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def timeline(self) -> Timeline:
-        """The segments as a timeline of the whole video."""
         return Timeline(self.segments, self.end)
 
     @property
@@ -92,24 +89,20 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def steps(self) -> list[str]:
-        """The distinct steps of segments and transcript."""
         return list(dict.fromkeys((*(one.step for one in self.segments), *self.transcript)))
 
     @property
     def whole(self) -> bool:
-        """Whether the whole video is labelled."""
         return sum(end - start for start, end in self.annotated) >= self.end - 1e-6
 
     @property
     def says_steps(self) -> bool:
-        """Whether the annotation has labels, clicks or a transcript."""
         return bool(self.annotated or self.segments or self.transcript)
 
     def covers(self, time: float) -> bool:
         return any(start <= time <= end for start, end in self.annotated)
 
     def over(self, before: "Annotation") -> "Annotation":
-        """Merge with the annotation `before`; this one takes precedence."""
         labels = [one for one in self.segments if not one.is_click]
         if before.annotated:
             rest = gaps(self.annotated, self.end)
@@ -418,7 +411,6 @@ def refuse_overlaps(timeline: Timeline, video: str) -> None:
 def _refuse_order(
     annotation: Annotation, video: str, order: Sequence[RecipeStep], what: str
 ) -> None:
-    """Refuse labels and clicks in an order that the transcript or the recipe rules out."""
     anytime = {one.name for one in order if one.any_time}
     shown = sorted(one for one in annotation.segments if one.step not in anytime)
     fixed = [one for one in order if not one.any_time]

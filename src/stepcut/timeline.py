@@ -51,7 +51,6 @@ def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a numpy number or a fraction as a plain number for JSON."""
     if isinstance(value, np.generic):
         return value.item()
     return float(value) if isinstance(value, Fraction) else value

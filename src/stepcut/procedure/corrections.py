@@ -57,21 +57,17 @@ class Corrections:
 
     @property
     def document(self) -> Document:
-        """The learned document with all edits applied."""
         return self.documents[-1] if self.documents else self.learned
 
     @property
     def history(self) -> tuple[dict[str, Any], ...]:
-        """All edits, including those that are undone."""
         return (*self.done, *reversed(self.undone))
 
     def do(self, edit: Edit, run: Callable[[Document, Edit], Document] = apply) -> Self:
-        """Return the list with one more `edit`, and without undone ones."""
         documents = (*self.documents, run(self.document, edit))[-KEPT:]
         return replace(self, done=(*self.done, dict(edit)), undone=(), documents=documents)
 
     def undo(self) -> Self:
-        """Return the list without the last edit."""
         if not self.done:
             raise OptionError("nothing to undo.")
         done, documents = self.done[:-1], self.documents[:-1]
@@ -80,7 +76,6 @@ class Corrections:
         return replace(self, done=done, undone=(*self.undone, self.done[-1]), documents=documents)
 
     def redo(self) -> Self:
-        """Return the list with the last undone edit."""
         if not self.undone:
             raise OptionError("nothing to redo.")
         return replace(self.do(self.undone[-1]), undone=self.undone[:-1])
@@ -159,8 +154,6 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Log(NamedTuple):
-    """The events on disk."""
-
     events: tuple[Event, ...] = ()
     size: int = 0
     """The length in bytes of all complete lines."""
@@ -290,7 +283,6 @@ def replay(
 def corrections_of(
     events: Iterable[Event], before: Corrections, dropped: list[Event] | None = None
 ) -> Corrections:
-    """Return the corrections after the `events` of one revision; see `replay`."""
     states = [before, *(made for _, made in replay(events, before, dropped))]
     return states[-1]
 
@@ -312,5 +304,4 @@ def _after(event: Event, made: Corrections, states: Mapping[str, Corrections]) -
 
 
 def edit_event(edit: Mapping[str, Any]) -> Made:
-    """Return an `edit` as the verb and the values of an event."""
     return str(edit["do"]), {key: value for key, value in edit.items() if key != "do"}

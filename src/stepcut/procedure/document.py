@@ -75,7 +75,6 @@ class Document:
         timelines: Mapping[str, Timeline],
         annotations: Annotations | None = None,
     ) -> Self:
-        """Create the document of learned `steps` and `timelines`, and of their `annotations`."""
         said = annotations or Annotations()
         number: dict[str | None, int] = {name: k for k, name in enumerate(steps)}
         videos = {
@@ -97,7 +96,6 @@ class Document:
         )
 
     def step(self, number: int) -> Step | None:
-        """Return the step `number`, or None if it is merged."""
         return next((step for step in self.steps if step.number == number), None)
 
     @cached_property
@@ -110,7 +108,6 @@ class Document:
 
     @property
     def names(self) -> list[str | None]:
-        """The current name of each step ever numbered; None if it was merged into background."""
         names = {step.number: step.name for step in self.steps}
         return [None if number is None else names[number] for number in self.now]
 
@@ -236,7 +233,6 @@ def any_in(_: Document, edit: Edit, key: str) -> Any:
 
 
 def step_in(document: Document, edit: Edit, key: str) -> Step:
-    """A step that is not merged, from its number."""
     value = edit.get(key)
     if is_place(value, len(document.now)) and (step := document.step(value)) is not None:
         return step
@@ -257,7 +253,6 @@ def learned_step_in(document: Document, edit: Edit, key: str) -> int | None:
 
 
 def name_in(_: Document, edit: Edit, key: str) -> str:
-    """The name of a step, without superfluous spaces."""
     value = edit.get(key)
     name = " ".join(value.split()) if isinstance(value, str) else ""
     if not (seen := name.translate(JOINERS)) or len(name) > LONGEST_NAME or not seen.isprintable():
@@ -336,7 +331,6 @@ def kinds_in(document: Document, edit: Edit, key: str) -> dict[int, tuple[str, .
 
 
 def rename(document: Document, names: Mapping[Step, str], **_: Any) -> Document:
-    """Rename steps, which may swap names."""
     new = {step.name: name for step, name in names.items()}
 
     def renamed(one: Segment) -> Segment:
@@ -425,7 +419,6 @@ def _at(document: Document, video: str, time: float) -> Segment:
 
 
 def cut(document: Document, video: str, time: float) -> Document:
-    """Split a segment at `time`; both halves keep the step and count as confirmed."""
     whole = _at(document, video, time)
     others = [one for one in document.segments[video] if one is not whole]
     halves = replace(whole, end=time), replace(whole, start=time)
@@ -515,10 +508,6 @@ def confirm(document: Document, video: str) -> Document:
 
 
 def mistake(document: Document, video: str, holds: bool) -> Document:
-    """Mark a video as containing a mistake, or remove the mark.
-
-    A video without the mark becomes one that a person called normal.
-    """
     marked = document.said.mistakes
     if len(document.segments) - len(marked | {video}) < FEWEST_NORMAL and holds:
         words = f": the reference set needs at least {FEWEST_NORMAL} videos."
@@ -577,8 +566,6 @@ def accept(document: Document, kind: Any, step: int | None, video: Any, fine: bo
 
 
 class Verb(NamedTuple):
-    """A kind of edit."""
-
     run: Callable[..., Document]
     words: str
     """Its description."""
@@ -688,7 +675,6 @@ def plain_edit(document: Document, edit: Edit) -> dict[str, Any]:
 
 
 def describe(document: Document, edit: Edit) -> str:
-    """Return a description of an edit of the `document`."""
     verb, several = VERBS[edit["do"]], edit.get("names")
     if several is not None and edit["do"] == "rename":
         return f"rename {len(several)} steps"

@@ -51,7 +51,6 @@ class Edits:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read changes of other programs."""
         with self._one_at_a_time:
             if self._stamp != (now := self._stamps()):
                 if self._stamp is None or is_old(self.folder) or not self._read_new():
@@ -79,28 +78,23 @@ class Edits:
 
     @property
     def document(self) -> Document:
-        """The steps and timelines with the corrections applied."""
         return self.outline.document
 
     @property
     def corrections(self) -> Corrections:
-        """All changes, including undone ones."""
         return self.outline.corrections
 
     @property
     def revision(self) -> str:
-        """The identifier of the current state."""
         return f"{self.outline.revision[:16]}-{self.corrections.at}"
 
     @property
     def next_undo(self) -> str | None:
-        """A description of the change that `undo` reverts, or None."""
         now = self.corrections
         return describe(now.undo().document, now.done[-1]) if now.done else None
 
     @property
     def next_redo(self) -> str | None:
-        """A description of the change that `redo` makes, or None."""
         now = self.corrections
         return describe(now.document, now.undone[-1]) if now.undone else None
 
@@ -121,13 +115,11 @@ class Edits:
         return self._change(change, revision, author)
 
     def undo(self, revision: str | None = None, author: str = "") -> str:
-        """Undo the last change, save, and return its description; arguments as for `do`."""
         return self._change(
             lambda: (self.corrections.undo(), str(self.next_undo), ("undo", {})), revision, author
         )
 
     def redo(self, revision: str | None = None, author: str = "") -> str:
-        """Redo the last undone change, save, and return its description; arguments as for `do`."""
         return self._change(
             lambda: (self.corrections.redo(), str(self.next_redo), ("redo", {})), revision, author
         )
@@ -159,7 +151,6 @@ class Edits:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules in rules.toml."""
         now = self.document
         return parse_rules(read_sentences(self.folder / FILE), now.model_steps, now.former_names)
 
@@ -181,7 +172,6 @@ class Edits:
         return {rule: why for rule, why in found.items() if rule.renamed(models)}
 
     def _stamps(self) -> list[tuple[int, int, int]]:
-        """File states that change with the corrections or the procedure."""
         names = (CURRENT, EVENTS, "config.json", "edits.json")
         files = [self.folder / name for name in names if (self.folder / name).exists()]
         return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in map(Path.stat, files)]

@@ -118,7 +118,6 @@ def _expect(
     config: Config,
     unlabelled: bool,
 ) -> Expectations:
-    """Learn the reference statistics from the normal videos."""
     # A video without any step is not a normal one, and a copy counts once.
     copies = find_copies(digests)
     pairs = enumerate(zip(features, method.labels_, strict=True))
@@ -143,7 +142,6 @@ def _expect(
 
 
 def refuse_transcripts(method: str) -> NoReturn:
-    """Refuse transcripts and recipes for a `method` that does not learn from them."""
     raise OptionError(
         f"method {method} does not learn from transcripts or recipes. Give labels, clicks or names "
         "instead, or use the default method.",
@@ -214,7 +212,6 @@ def with_fingerprint(
     names: Sequence[str] | None,
     annotations: Annotations | None,
 ) -> Config:
-    """Return the settings with a hash of them, the features, names, annotations and version."""
     digest = hashlib.blake2b(digest_size=16)
     relevant = {
         key: getattr(config, key)

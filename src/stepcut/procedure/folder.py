@@ -67,7 +67,6 @@ Place = Path | Address
 
 
 def is_procedure(folder: Place) -> bool:
-    """Whether any version of stepcut wrote the folder."""
     with contextlib.suppress(OSError):
         if (folder / REVISIONS).is_dir() and any((folder / f).exists() for f in (CURRENT, EVENTS)):
             return True
@@ -86,7 +85,6 @@ def is_old(folder: Place) -> bool:
 
 
 def check_procedure(folder: Place) -> None:
-    """Refuse a folder that is not a procedure."""
     if not folder.exists():
         raise ProcedureError(
             f"{folder}: this procedure does not exist. Create it with: "
@@ -184,18 +182,15 @@ class Opened(NamedTuple):
 
 
 def digest(data: bytes) -> str:
-    """Return a short hash of the content of a file."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def seal(config: Mapping[str, Any]) -> str:
-    """Return the digest of the settings in config.json."""
     rest = {key: value for key, value in config.items() if key != "digest"}
     return digest(json.dumps(rest, sort_keys=True).encode())
 
 
 def current(folder: Place) -> str:
-    """Return the name of the current revision."""
     text = read_bytes(folder / CURRENT).decode().strip()
     if not NAME.fullmatch(text):
         raise ValueError(f"{CURRENT} does not name a revision")
@@ -203,7 +198,6 @@ def current(folder: Place) -> str:
 
 
 def point(folder: Place, name: str) -> None:
-    """Make `name` the current revision."""
     write_bytes(folder / CURRENT, f"{name}\n".encode(), follow=False)
 
 
@@ -216,7 +210,6 @@ def open_at(place: Place, log: Log) -> Opened:
 
 
 def read_sealed(place: Place) -> dict[str, Any]:
-    """Read the config.json of the revision at `place`, and refuse a changed or a newer one."""
     config: dict[str, Any] = read_json(place / "config.json")
     check_version(place, config)
     if config.get("digest") != seal(config):
@@ -226,7 +219,6 @@ def read_sealed(place: Place) -> dict[str, Any]:
 
 
 def check_version(place: Place, config: Mapping[str, Any]) -> None:
-    """Refuse settings that another version of stepcut wrote and this one cannot read."""
     wrote = f"{place}: stepcut {config['stepcut']} wrote this procedure"
     if not isinstance(config["format"], int) or config["format"] > FORMAT:
         raise ProcedureError(
@@ -243,7 +235,6 @@ def check_version(place: Place, config: Mapping[str, Any]) -> None:
 
 
 def read_checked(place: Place, config: Mapping[str, Any], name: str) -> bytes:
-    """Read a file of the revision at `place`, and refuse a changed one."""
     data = read_bytes(place / name)
     if config["files"].get(name) not in (None, digest(data)):
         raise ValueError(f"{name} differs from the saved one")
@@ -251,7 +242,6 @@ def read_checked(place: Place, config: Mapping[str, Any], name: str) -> bytes:
 
 
 def is_whole(place: Place) -> bool:
-    """Whether all files of the revision at `place` are as they were written."""
     try:
         config = read_sealed(place)
         for name in config["files"]:
@@ -283,7 +273,6 @@ def put_revision(fresh: Path, place: Place, settings: Config) -> None:
 
 
 def set_aside(path: Path) -> None:
-    """Rename a damaged file or folder to NAME.damaged-1, -2, ..."""
     os.rename(path, place_aside(path))
 
 

@@ -45,8 +45,6 @@ from stepcut.tables import Table
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that a person did to a procedure."""
-
     id: int
     time: str
     author: str
@@ -57,7 +55,6 @@ class Entry:
 
 
 def history(path: AnyPath) -> list[Entry]:
-    """Return everything that was done to the procedure at `path`, oldest first."""
     folder = folder_here(path)
     here = open_revision(folder)
     log = here.log
@@ -89,7 +86,6 @@ def _words(event: Event, before: Corrections) -> str:
 
 
 def history_table(path: AnyPath) -> Table:
-    """Return the history of the procedure at `path` as a table."""
     return Table(
         ["id", "time (UTC)", "author", "change", "state"],
         [[e.id, e.time, e.author, e.what, "now" if e.now else ""] for e in history(path)],
@@ -138,14 +134,12 @@ def take_back(path: AnyPath) -> None:
 
 
 def can_take_back(path: AnyPath) -> bool:
-    """Whether the state before the last teaching exists."""
     folder = folder_here(path)
     before = copy_before_teaching(folder) if is_old(folder) else _before_teaching(folder)
     return before is not None
 
 
 def _before_teaching(folder: Path) -> int | None:
-    """The last event before the teaching that made the current revision."""
     opened = open_revision(folder)
     bases = [event for event in opened.log.of(opened.name) if event.verb in BASES]
     before = str(bases[-1].values.get("from", "")) if bases else ""
@@ -173,7 +167,6 @@ class Damage:
 
 
 def diagnose(path: AnyPath) -> Damage | None:
-    """Return what is damaged in the procedure at `path`, or None."""
     folder = folder_here(path)
     check_procedure(folder)
     return _survey(folder)[0]
@@ -230,7 +223,6 @@ def _survey_old(folder: Path) -> Damage | None:
 
 
 def _candidates(folder: Path, name: str, log: Log) -> list[str]:
-    """The names of the revisions, the likeliest first."""
     newest = sorted((folder / REVISIONS).iterdir(), key=lambda path: -path.stat().st_mtime)
     moved = [event.revision for event in reversed(log.events) if event.verb in STARTS]
     named = dict.fromkeys([name, *moved, *(path.name for path in newest)])

@@ -95,7 +95,6 @@ def read_given(
     recipe: Recipe | None,
     origin: Origin | None = None,
 ) -> Given:
-    """Read labels, transcripts and a recipe, each of them from files or as it is."""
     orders: Transcripts = {}
     if isinstance(transcripts, str | os.PathLike):
         orders = read_transcripts(transcripts)
@@ -182,7 +181,6 @@ def _recipe_step(number: int, line: str) -> RecipeStep:
 
 
 def origin_of(source: object, annotator: str | None = None) -> Origin:
-    """Return the origin of annotations: a file, or Python."""
     place = os.fspath(source) if isinstance(source, str | os.PathLike) else PYTHON
     return Origin(str(place), annotator or "")
 

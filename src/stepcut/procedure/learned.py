@@ -60,8 +60,6 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """Digests of the content of one video; None if unknown."""
-
     rows: str | None = None
     """The digest of the feature rows."""
     video: str | None = None
@@ -97,8 +95,6 @@ class Learned:
 
 
 class SavedVideo(msgspec.Struct, omit_defaults=True):
-    """A video in procedure.json."""
-
     path: str | None
     duration: float | None
     samples: Annotated[int, msgspec.Meta(ge=1)]
@@ -107,15 +103,12 @@ class SavedVideo(msgspec.Struct, omit_defaults=True):
 
 
 class Saved(msgspec.Struct, omit_defaults=True):
-    """The content of procedure.json."""
-
     steps: list[str]
     videos: dict[str, SavedVideo]
     annotations: dict[str, Any] = {}
 
 
 def read_learned(config: Config, saved: Saved) -> Learned:
-    """Return a learned state without its model; ValueError if its parts do not fit together."""
     shown = [config.title, config.suggestions, config.quality, config.hierarchy]
     msgspec.json.encode(shown)  # raises for text that is not Unicode
     if not isinstance(config.backbone.get("name"), str):
@@ -149,7 +142,6 @@ def read_learned(config: Config, saved: Saved) -> Learned:
 
 
 def saved_of(learned: Learned) -> Any:
-    """Return the content of procedure.json."""
     videos = {
         name: SavedVideo(
             learned.videos[name],
@@ -233,7 +225,6 @@ def find_learned(features: Sequence[Features], learned: Learned) -> list[Feature
 
 
 def check_unchanged(features: Sequence[Features], learned: Learned) -> None:
-    """Refuse training videos whose content has changed since learning."""
     changed = [
         one.name
         for one in features

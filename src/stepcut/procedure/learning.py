@@ -236,7 +236,6 @@ def learn(
 
 
 def _take_options(options: dict[str, Any]) -> LearnOptions:
-    """Return the fields of `LearnOptions`; what remains in `options` are settings of the method."""
     for name in ("fps", "weights", "layer", "family"):
         if name in options:
             raise OptionError(
@@ -291,7 +290,6 @@ def _make_method(
 
 
 def _try_settings(part: Method | type[Method], seed: int, options: Mapping[str, Any]) -> None:
-    """Refuse wrong settings of a method."""
     tried: Any = _make_method(part, 2 if isinstance(part, type) else "auto", 1.0, seed, options)
     if is_dataclass(tried):
         check_fields(tried)
@@ -424,7 +422,6 @@ def learn_tasks(
 
 
 def _find_tasks(root: Path | Address) -> Sequence[Path | Address]:
-    """Return the sub-folders of `root`, in natural order."""
     wanted = "Give a folder with one sub-folder of videos per task."
     if not isinstance(root, Address) and not root.is_dir():
         raise DataError(f"{root}: this folder does not exist. {wanted}", path=root)

@@ -34,7 +34,6 @@ class Mismatch:
 
     @property
     def share(self) -> float:
-        """The difference as a share of the longer one."""
         return abs(self.seconds - self.other) / max(self.seconds, self.other)
 
 

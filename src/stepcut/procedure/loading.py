@@ -132,7 +132,6 @@ def ask(
 
 @lru_cache(maxsize=1)
 def open_once(path: str, _word: str, trust: bool) -> Procedure:
-    """Load the procedure at `path`, cached."""
     return load(path, trust=trust)
 
 

@@ -52,7 +52,6 @@ EDITS, SETTINGS = "edits.json", "config.json"
 
 
 def first_corrections(learned: Learned) -> Corrections:
-    """Return a learned state without corrections."""
     return Corrections(Document.of(learned.steps, learned.timelines, learned.annotations))
 
 
@@ -86,7 +85,6 @@ def open_old(folder: Place, edits: bool = True) -> Opened:
 
 
 def _events(folder: Place, name: str, config: Mapping[str, Any], edits: bool) -> list[Event]:
-    """Return the corrections in edits.json as events."""
     path = folder / EDITS
     made: list[Made] = [("teach" if "absorbed" in config else "learn", {})]
     if edits and path.exists():
@@ -245,7 +243,6 @@ def _keep_original(folder: Path) -> None:
 
 
 def _originals(folder: Path) -> list[Path]:
-    """The folders beside that have converted originals."""
     name = re.compile(re.escape(folder.name) + r"(-\d+)?" + re.escape(CONVERTED))
     return [path for path in folder.parent.iterdir() if name.fullmatch(path.name)]
 

@@ -91,7 +91,6 @@ def open_revision(path: AnyPath, name: str | None = None) -> Opened:
 
 
 def read_events(folder: Place) -> Log:
-    """Read all events; refuse damaged ones."""
     log = read_log(folder)
     if log.damaged:
         raise ValueError(f"{EVENTS}, line {log.damaged[0]}, cannot be read")
@@ -104,7 +103,6 @@ def corrections_in(opened: Opened, dropped: list[Event] | None = None) -> Correc
 
 
 def read_config(path: AnyPath) -> Config:
-    """Read the settings of the procedure at `path`."""
     return open_revision(path).learned.config
 
 
@@ -118,7 +116,6 @@ def base_severity(folder: Place, corrections: Corrections) -> Severity:
 
 
 def _all_names(folder: Place) -> Iterator[str]:
-    """Yield the names of steps in all revisions and events."""
     for event in read_log(folder).events:
         if event.verb in ("rename", "add"):
             many = event.values.get("names", {})
@@ -206,7 +203,6 @@ class Change:
 
     @property
     def name(self) -> str:
-        """The name of the revision: its fingerprint, or a hash of its content."""
         if NAME.fullmatch(name := self.learned.config.fingerprint):
             return name
         content = [msgspec.to_builtins(self.learned.config), saved_of(self.learned)]
@@ -344,7 +340,6 @@ def _keep_severity(learned: Learned, folder: Place, mine: Corrections, new: bool
 
 
 def _write_revision(change: Change, place: Place) -> None:
-    """Write a learned state, without corrections, to the new folder `place`."""
     learned, method = change.learned, change.learned.method
     with new_folder(place) as fresh:
         write_json(fresh / "procedure.json", saved_of(learned))
@@ -359,7 +354,6 @@ def _write_revision(change: Change, place: Place) -> None:
 
 
 def _add_events(folder: Place, log: Log, name: str, made: Iterable[Made]) -> Log:
-    """Append events about the revision `name` to `log` and to its file."""
     after = log.plus(name, made)
     if isinstance(folder, Address):
         write_bytes(folder / EVENTS, lines_of(after.events))
