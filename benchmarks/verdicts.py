@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from shared import arguments, reduce_features
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
+from stepcut.checking.guide import Guide
 from stepcut.checking.report import Report
-from stepcut.guidance.guide import Guide
 from stepcut.methods import StepCut
 from stepcut.methods.constraints import as_constraints
 from stepcut.paper.datasets import load

@@ -17,7 +17,6 @@ LAYERS = [
     {"methods", "formats"},
     {"annotations"},
     {"checking"},
-    {"guidance"},
     {"procedure"},
     {"toy"},
     {"evaluation"},

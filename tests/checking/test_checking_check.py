@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from stepcut.checking.calibrate import alterations, learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.observe import observe
-from stepcut.checking.presence import Presence, learn_presence, step_evidence, word_for
-from stepcut.checking.report import Report
-from stepcut.checking.severity import Severity, parse_severity
-from stepcut.checking.task import TaskModel
+from stepcut.checking.gate import TaskModel
+from stepcut.checking.observed import evidence_of, observe
+from stepcut.checking.report import Report, word_for
+from stepcut.checking.rules import Severity, parse_severity
+from stepcut.checking.usual import Presence, learn_presence
 from stepcut.errors import OptionError
 from stepcut.methods.method import LeftOut
 from stepcut.procedure.learning import learn
@@ -562,8 +562,8 @@ def test_probabilities_are_calibrated() -> None:
 
 def test_evidence_is_how_long_a_step_shows_clearly() -> None:
     rows = np.array([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
-    np.testing.assert_allclose(step_evidence(rows, 2.0), np.log([1.5, 1.5]))
-    np.testing.assert_allclose(step_evidence(np.array([[0.8, 0.2]]), 1.0), np.log([1.36, 1.0]))
+    np.testing.assert_allclose(evidence_of(rows, 2.0, rows), np.log([1.5, 1.5]))
+    np.testing.assert_allclose(evidence_of(rows, 1.0, np.array([[0.8, 0.2]])), np.log([1.36, 1.0]))
     assert observe(np.array([0, 0, -1, 1]), 1.0).evidence.tolist() == np.log([3.0, 2.0]).tolist()
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from kitchen_kit import Eye, film
 
+from stepcut.checking.guide import follow_pictures
 from stepcut.cli import checking
 from stepcut.cli.main import main
-from stepcut.guidance.follow import follow_pictures
 from stepcut.parallel.engine import Local
 from stepcut.parallel.worker import attempt
 from stepcut.procedure.loading import ask

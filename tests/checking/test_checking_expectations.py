@@ -10,9 +10,16 @@ from kitchen_kit import STEPS, film, shares
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
-from stepcut.checking.expectations import Expectations
-from stepcut.checking.score import MEASURES, find_limit, held_out_totals, promised_rate, stand_out
-from stepcut.checking.severity import Severity
+from stepcut.checking.expectations import (
+    MEASURES,
+    PRIORS,
+    Expectations,
+    find_limit,
+    held_out_totals,
+    promised_rate,
+    stand_out,
+)
+from stepcut.checking.rules import Severity
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.methods.method import LeftOut
 from stepcut.procedure.old import check_of_0_3
@@ -58,25 +65,22 @@ def test_one_odd_video_is_set_aside_with_its_name_until_a_person_calls_it_normal
 
 def test_at_most_a_fifth_is_set_aside_the_most_unusual_first():
     rng = np.random.default_rng(1)
-    amounts = {way: rng.normal(0, prior, 20) for way, prior in MEASURES.items()}
+    amounts = np.array([rng.normal(0, prior, 20) for prior in MEASURES.values()])
     assert stand_out(amounts, range(20)) == []
-    for way in MEASURES:
-        amounts[way][:5] += 100 * MEASURES[way] * (1 + np.arange(5))
+    amounts[:, :5] += 100 * PRIORS * (1 + np.arange(5))
     assert stand_out(amounts, range(20)) == [4, 3, 2, 1]
     assert stand_out(amounts, range(4)) == [3, 2, 1, 0]
-    assert stand_out({way: values[:4] for way, values in amounts.items()}, range(4)) == []
+    assert stand_out(amounts[:, :4], range(4)) == []
 
 
 @pytest.mark.parametrize(("videos", "asked"), [(8, 0.05), (20, 0.05), (20, 0.2)])
 def test_normal_videos_exceed_the_limit_as_often_as_is_stated(videos, asked):
     rng, over = np.random.default_rng(videos), []
     for _ in range(150):
-        drawn = {way: rng.normal(0, 2 * prior, videos + 10) for way, prior in MEASURES.items()}
-        known = {way: values[:videos] for way, values in drawn.items()}
-        limit = find_limit(held_out_totals(known), promised_rate(videos, asked))
+        drawn = rng.normal(0, 2 * PRIORS, (5, videos + 10))
+        limit = find_limit(held_out_totals(drawn[:, :videos]), promised_rate(videos, asked))
         for new in range(videos, videos + 10):
-            beside = {way: np.append(values[:videos], values[new]) for way, values in drawn.items()}
-            over.append(held_out_totals(beside)[-1] > limit)
+            over.append(held_out_totals(drawn[:, [*range(videos), new]])[-1] > limit)
     assert np.mean(over) == pytest.approx(promised_rate(videos, asked), abs=0.035)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepcut.checking.inputs import Inputs, check_inputs, learn_inputs, unchecked_inputs
+from stepcut.checking.gate import Inputs, learn_inputs, look
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.learning import learn
@@ -55,7 +55,7 @@ def moved(rows: np.ndarray) -> np.ndarray:
 
 
 def test_normal_videos_raise_nothing(inputs: Inputs, normal: list[np.ndarray]) -> None:
-    assert not any(check_inputs(film(rows), inputs) for rows in normal[12:])
+    assert not any(look(film(rows), inputs).findings for rows in normal[12:])
 
 
 @pytest.mark.parametrize(
@@ -71,36 +71,36 @@ def test_what_the_camera_did_not_see_is_found_at_its_time(
     alter, words, start, inputs: Inputs, normal: list[np.ndarray]
 ) -> None:
     for rows in normal[12:]:
-        found = check_inputs(film(alter(rows)), inputs)
+        found = look(film(alter(rows)), inputs).findings
         assert any(words in one.reason and abs(one.start - start) <= 2.5 for one in found)
         assert all(one.kind == "input" and one.end <= len(rows) / 2 for one in found)
 
 
 def test_damaged_frames_count_and_a_few_are_normal(inputs: Inputs, normal) -> None:
-    assert not check_inputs(film(normal[12], corrupt=9), inputs)
-    [found] = check_inputs(film(normal[12], corrupt=900), inputs)
+    assert not look(film(normal[12], corrupt=9), inputs).findings
+    [found] = look(film(normal[12], corrupt=900), inputs).findings
     assert found.reason == "900 frames are damaged"
 
 
 def test_pauses_of_the_reference_videos_are_normal(normal: list[np.ndarray]) -> None:
     inputs = learn_inputs([film(frozen(rows)) for rows in normal[:12]])
-    assert not check_inputs(film(frozen(normal[12])), inputs)
-    assert check_inputs(film(black(normal[12])), inputs)  # much longer
+    assert not look(film(frozen(normal[12])), inputs).findings
+    assert look(film(black(normal[12])), inputs).findings  # much longer
 
 
 def test_one_odd_reference_video_hides_nothing(normal: list[np.ndarray]) -> None:
     odd = [film(black(moved(normal[0]))), *(film(rows) for rows in normal[1:12])]
     inputs = learn_inputs(odd)
-    assert all(check_inputs(film(black(rows)), inputs) for rows in normal[12:])
+    assert all(look(film(black(rows)), inputs).findings for rows in normal[12:])
 
 
 def test_what_it_cannot_see_is_said(inputs: Inputs, normal: list[np.ndarray]) -> None:
     one = film(normal[12])
-    assert unchecked_inputs(one, inputs) == ""
-    assert "Damaged frames" in unchecked_inputs(replace(one, spec=None), inputs)
+    assert look(one, inputs).unchecked == ""
+    assert "Damaged frames" in look(replace(one, spec=None), inputs).unchecked
     assert learn_inputs([one, one]) is None
-    assert check_inputs(one, None) == []
-    assert "learn from three videos" in unchecked_inputs(one, None)
+    assert look(one, None).findings == []
+    assert "learn from three videos" in look(one, None).unchecked
 
 
 def test_maps_single_rows_and_short_videos(normal: list[np.ndarray]) -> None:
@@ -108,7 +108,7 @@ def test_maps_single_rows_and_short_videos(normal: list[np.ndarray]) -> None:
     same = learn_inputs([film(rows) for rows in maps])
     assert same == learn_inputs([film(rows) for rows in normal[:12]])
     assert learn_inputs([film(rows[:1]) for rows in normal[:3]]) is not None
-    assert check_inputs(film(normal[12][:1]), same) is not None
+    assert look(film(normal[12][:1]), same).findings is not None
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.severity import Severity
-from stepcut.checking.warping import FINE, SLICES, Slices, align_slices, slice_video
+from stepcut.checking.observed import FINE, SLICES, Slices, align_slices, slice_video
+from stepcut.checking.rules import Severity
 from stepcut.errors import ProcedureError
 from stepcut.methods.method import LeftOut
 
@@ -186,13 +186,13 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
         own = slice_video(embed(group, place, kept), labels[place][kept])
         (apart,) = (one.amounts[3] for one in half if one.of == place)
         assert apart == pytest.approx(align_slices(own, beside).apart)
-    assert checked.usual == learn_expectations(labels, 1.0, embeddings=embeddings).usual
+    plain = learn_expectations(labels, 1.0, embeddings=embeddings)
+    assert checked.to_json()["usual"] == plain.to_json()["usual"]
 
 
 def test_slices_round_trip_and_damage_is_refused(learned):
     record = json.loads(json.dumps(learned.to_json()))
     assert Expectations.from_json(record) == learned
-    assert Expectations.from_json(record).usual.slices[3] == learned.usual.slices[3]
     usual = record["usual"]
     (rows, steps), *others = usual["slices"]
     for damaged in (

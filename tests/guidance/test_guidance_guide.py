@@ -13,12 +13,11 @@ from kitchen_kit import STEPS, Echo, film, shares
 
 import stepcut as sc
 from stepcut.checking.calibrate import learn_expectations
-from stepcut.checking.rules import parse_rules
-from stepcut.checking.severity import Severity
-from stepcut.checking.task import TaskModel
+from stepcut.checking.gate import TaskModel
+from stepcut.checking.guide import Guide
+from stepcut.checking.rules import Severity, parse_rules
 from stepcut.cli.checking import Screen
 from stepcut.errors import FeatureError, OptionError
-from stepcut.guidance.guide import Guide
 from stepcut.methods import StepCut
 from stepcut.paper.cnc.method import CnC
 from stepcut.testing import made_up_videos

@@ -14,9 +14,9 @@ from kitchen_kit import Eye
 from rtsp_camera import RtspCamera, encode, split
 
 from stepcut.checking.calibrate import learn_expectations
+from stepcut.checking.guide import follow_pictures
 from stepcut.errors import VideoError
 from stepcut.features.video.live import frames_of, open_samples
-from stepcut.guidance.follow import follow_pictures
 
 QUICK = {"patience": 20.0}
 

@@ -19,6 +19,7 @@ import pytest
 from errors_kit import raises
 from features_films import make_film, number_of
 
+from stepcut.checking.guide import follow_pictures
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.extract import compute_rows
@@ -35,7 +36,6 @@ from stepcut.features.video.live import (
     open_samples,
 )
 from stepcut.features.video.sample import sample_frames
-from stepcut.guidance.follow import follow_pictures
 
 
 def picture(value=0, height=8, width=8):

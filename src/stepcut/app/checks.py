@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepcut.checking.evidence import KINDS
-from stepcut.checking.report import Accepted, is_accepted
+from stepcut.checking.report import KINDS, Accepted, is_accepted
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.cache import cache_dir
 from stepcut.procedure.procedure import Procedure

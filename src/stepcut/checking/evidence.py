@@ -1,6 +1,6 @@
-"""Evidence: the deviations of one video, with their probability in a normal video, and their sum.
+"""The deviations of one video, with their probability in a normal video, and five amounts.
 
-Five measures enter the alarm (`amounts`). Deviations of one step or part (`signs`) are its reasons.
+The amounts enter the alarm. Deviations of one step or part (`Sign`) are its reasons.
 """
 
 import math
@@ -11,25 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepcut.checking.observe import Observed
-from stepcut.checking.severity import Severity
+from stepcut.checking.observed import Alignment, Observed, align_slices
+from stepcut.checking.rules import Severity
 from stepcut.checking.usual import Scale, Usual, new_stretches, swap_chances
-from stepcut.checking.warping import UNALIGNED, Alignment, align_slices
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import Occurrence
-
-KINDS = ("missed", "misordered", "extra", "unusual", "unknown", "rule", "input")
-"""The kinds of findings in a report; of an input, the video cannot be judged."""
-KINDS_OF_FAULTS = {
-    "step": "missing step",
-    "half": "missing half",
-    "exchange": "exchanged steps",
-    "slow": "half speed",
-    "frozen": "frozen picture",
-}
-"""What is done to copies of reference videos to measure detection rates, by its short name."""
-LEAST = 1e-6
-"""Lower bound of all probabilities."""
 
 
 class Sign(NamedTuple):
@@ -69,8 +55,7 @@ class Comparison:
     @cached_property
     def whole(self) -> Observed:
         """The video with the usual time of each optional step that it leaves out, times the share
-        of the videos that do it.
-        """
+        of the videos that do it."""
         video, usual = self.video, self.usual
         left_out = set(self.severity.optional) & usual.times.keys() - video.by_step.keys()
         for step in sorted(left_out, key=lambda one: usual.times[one]):
@@ -101,15 +86,14 @@ class Comparison:
 
     @cached_property
     def alignment(self) -> Alignment:
-        """The video aligned with the reference videos."""
         if self.video.slices is None:
-            return UNALIGNED
+            return Alignment()
         severity = self.severity
         return align_slices(self.video.slices, self.usual.slices, severity.optional, severity.free)
 
     @cached_property
     def amounts(self) -> dict[str, float]:
-        """Amount of deviation by each of the five measures (`score.MEASURES`).
+        """Amount of deviation by each measure (`expectations.MEASURES`).
 
         `missed`: sum over steps of -ln of the probability of as little evidence, as few
         repetitions, or such an exchange. `timing`: mean distance of steps from their usual times.
@@ -117,14 +101,14 @@ class Comparison:
         probabilities of parts that match no step. Of exchanges and unknown parts, only what
         exceeds the rarest of K by chance counts.
         """
-        away = [abs(late) for late in self.late.values()]
         by_chance = math.log(max(len(self.usual.paces), 1))
 
         def beyond(signs: list[Sign]) -> float:
             return sum(max(-math.log(sign.chance) - by_chance, 0.0) for sign in signs)
 
-        swapped = misordered(self.video.first, self.usual.swaps, self.severity)
+        away = [abs(late) for late in self.late.values()]
         missing = sum(-math.log(sign.chance) for sign in (*self._missed(), *self._fewer()))
+        swapped = misordered(self.video.first, self.usual.swaps, self.severity)
         return {
             "length": math.log(max(self.whole.seconds, 1e-3)),
             "missed": missing + beyond(swapped),
@@ -135,14 +119,25 @@ class Comparison:
 
     def signs(self, graph: ProcedureGraph) -> list[Sign]:
         """Every deviation, small or large; `graph` has the usual orders."""
-        return [
-            *(_due(sign, self.video, graph) for sign in self._missed()),
-            *misordered(self.video.first, swap_chances(graph.first), self.severity, graph),
-            *self._fewer(),
-            *self._extra(),
-            *self._unusual(),
-            *self._unknown(),
+        video, usual = self.video, self.usual
+        signs = [_due(sign, video, graph) for sign in self._missed()]
+        signs += misordered(video.first, swap_chances(graph.first), self.severity, graph)
+        signs += self._fewer()
+        signs += [
+            repeated(step, done, usual)
+            for step, done in video.by_step.items()
+            if len(done) > 1 and step in usual.occurs
         ]
+        signs += [
+            duration(usual.paces[step], seconds, video.first[step], step)
+            for step, seconds in video.spent.items()
+            if step in usual.paces
+        ]
+        if usual.length.videos and video.seconds > 0:
+            all_of_it = Occurrence(-1, 0.0, video.seconds, video.seconds)
+            length = duration(usual.length, self.whole.seconds, all_of_it)
+            signs.append(length._replace(measure=video.seconds))
+        return signs + self._unknown()
 
     def untimely(self, chance: float) -> list[Sign]:
         """The step farthest from its usual time, which has this probability."""
@@ -159,70 +154,44 @@ class Comparison:
         if not along.any():
             return []
         most, less = int(along.argmax()), np.flatnonzero(along <= along.mean())
-        slices = (
-            max(less[less < most], default=-1) + 1,
-            min(less[less > most], default=len(along)),
-        )
-        start, end = (place * self.video.seconds / len(along) for place in slices)
-        return [Sign("unusual", chance, float(start), float(end), how="apart")]
+        first = max(less[less < most], default=-1) + 1
+        last = min(less[less > most], default=len(along))
+        start, end = (float(at * self.video.seconds / len(along)) for at in (first, last))
+        return [Sign("unusual", chance, start, end, how="apart")]
 
     def _missed(self) -> list[Sign]:
-        """Every step with chance = 1 - P(usually done) P(not done)."""
-        required = (step for step in self.usual.occurs if step not in self.severity.optional)
         return [
-            missed(step, self.likely[step], self.video.seconds, self.usual) for step in required
+            missed(step, self.likely[step], self.video.seconds, self.usual)
+            for step in self.usual.occurs
+            if step not in self.severity.optional
         ]
 
     def _fewer(self) -> list[Sign]:
         """Steps done less often than usual; the sign spans all occurrences."""
         usual, signs = self.usual, []
         for step, done in self.video.by_step.items():
-            optional = step not in usual.occurs or step in self.severity.optional
-            if not optional and len(done) < usual.usual_times(step):
-                chance, times = usual.fewer(step, len(done)), len(done)
-                start, end = done[0].start, done[-1].end
+            required = step in usual.occurs and step not in self.severity.optional
+            if required and (times := len(done)) < usual.usual_times(step):
+                chance, start, end = usual.fewer(step, times), done[0].start, done[-1].end
                 signs.append(Sign("missed", chance, start, end, step, how="fewer", measure=times))
-        return signs
-
-    def _extra(self) -> list[Sign]:
-        """Steps done more often than in most videos, at the first surplus repetition."""
-        return [
-            repeated(step, done, self.usual)
-            for step, done in self.video.by_step.items()
-            if len(done) > 1 and step in self.usual.occurs
-        ]
-
-    def _unusual(self) -> list[Sign]:
-        """Deviation of the duration of each step, and of the whole video."""
-        video, usual = self.video, self.usual
-        signs = [
-            duration(usual.paces[step], seconds, video.first[step], step)
-            for step, seconds in video.spent.items()
-            if step in usual.paces
-        ]
-        if usual.length.videos and video.seconds > 0:
-            all_of_it = Occurrence(-1, 0.0, video.seconds, video.seconds)
-            whole = duration(usual.length, self.whole.seconds, all_of_it)
-            signs.append(whole._replace(measure=video.seconds))
         return signs
 
     def _unknown(self) -> list[Sign]:
         """Parts whose novelty exceeds that of 99 % of normal frames, by their duration."""
-        usual = self.usual
         return [
-            Sign("unknown", 1 - usual.stretch.less(1 + b - a), a, b)
-            for a, b in new_stretches(self.video, usual.new)
+            Sign("unknown", 1 - self.usual.stretch.less(1 + b - a), a, b)
+            for a, b in new_stretches(self.video, self.usual.new)
         ]
 
 
 def missed(step: int, likely: float, seconds: float, usual: Usual) -> Sign:
-    """A step that was done with the probability `likely`."""
+    """A step that was done with the probability `likely`: 1 - P(usually done) P(not done)."""
     chance = 1 - (1 - usual.missing(step)) * (1 - likely)
-    return Sign("missed", max(chance, LEAST), 0.0, seconds, step, measure=likely)
+    return Sign("missed", max(chance, 1e-6), 0.0, seconds, step, measure=likely)
 
 
 def repeated(step: int, done: list[Occurrence], usual: Usual) -> Sign:
-    """A step that was done several times."""
+    """A step that was done several times, at the first surplus repetition."""
     times = len(done)
     again = done[max(count for count in (1, *usual.repeats[step]) if count < times)]
     chance = usual.repeated(step, times)
@@ -232,15 +201,13 @@ def repeated(step: int, done: list[Occurrence], usual: Usual) -> Sign:
 def duration(pace: Scale, seconds: float, part: Occurrence, step: int | None = None) -> Sign:
     """Whether a duration is short or long, and the two-sided probability."""
     less = pace.less(seconds)
-    how = "short" if less < 0.5 else "long"
-    chance = 2 * min(less, 1 - less)
+    how, chance = "short" if less < 0.5 else "long", 2 * min(less, 1 - less)
     return Sign("unusual", chance, part.start, part.end, step, how=how, measure=seconds)
 
 
 def _due(sign: Sign, video: Observed, graph: ProcedureGraph) -> Sign:
     """A missed step where it was done, or due: before the first step that it must precede, and
-    after the last of its preconditions before that.
-    """
+    after the last of its preconditions before that."""
     step, first = sign.step, video.first
     if step in first:
         return sign._replace(start=first[step].start, end=first[step].end)

@@ -1,43 +1,124 @@
-"""Expectations: what normal videos look like, how far they may deviate, and detection rates."""
+"""What normal videos look like, how far they may deviate, and how much a check finds.
+
+A video deviates by measure g by an amount x_g (`Comparison.amounts`). Each reference video is
+predicted and measured as if it were new, against the others. With m and s the mean and spread of
+these amounts, s shrunk towards a prior,
+
+    z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
+    total = sum of max(z_g, -1) over the five measures
+
+with |z_g| for the length: too long counts as much as too short. The limit is the quantile of a
+t-distribution fitted to the totals of all reference videos, so no single video sets it.
+
+Before that, reference videos that stand out are set aside as a group. For this, m, s and the spread
+of the totals come from medians and quartiles, which a fifth of odd videos cannot move far.
+"""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Self, get_type_hints
+from typing import Annotated, Any, NamedTuple, Self, get_type_hints
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from stepcut.checking.evidence import KINDS_OF_FAULTS
-from stepcut.checking.inputs import Inputs
-from stepcut.checking.rules import Rule
-from stepcut.checking.score import (
-    MEASURES,
-    Copy,
-    Share,
-    contributions,
-    find_copies,
-    find_limit,
-    held_out_totals,
-    learn_scales,
-    promised_rate,
-    stand_out,
-)
-from stepcut.checking.severity import Severity
-from stepcut.checking.task import TaskModel
-from stepcut.checking.usual import Amount, Scale, Step, Usual
+from stepcut.checking.gate import FARTHEST, Inputs, TaskModel
+from stepcut.checking.observed import FINE, Floats
+from stepcut.checking.report import FAULTS
+from stepcut.checking.rules import Rule, Severity
+from stepcut.checking.usual import PRIOR, Amount, Count, Scale, Step, Usual
 from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import counted, name_of
 
-SOME = 8
-"""Names of one group that a sentence lists."""
-STEP, HALF = KINDS_OF_FAULTS["step"], KINDS_OF_FAULTS["half"]
+MEASURES = {"length": 0.25, "missed": 1.0, "timing": 0.05, "apart": 0.15, "unknown": 1.0}
+"""The measures, and the prior spread of the amounts of each."""
+TOTAL_SPREAD = 1.5  # prior spread of totals
+STANDS_OUT = 3.0  # spreads above the median from which a reference video stands out
+MOST_ASIDE = 5  # at most one in this many reference videos is set aside
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+PRIORS: Any = np.array([*MEASURES.values()])[:, None]
+NAMED = 8  # names of one group that a sentence lists
 
 
-@dataclass(frozen=True)
+def contributions(amounts: Floats, scale: Scale) -> Floats:
+    """Contribution of each measure to the total, (5, n), from amounts (5, n)."""
+    scores = scale.normal_score(amounts)
+    scores[0] = np.abs(scores[0])
+    return np.asarray(np.maximum(scores, -1.0))
+
+
+def held_out_totals(amounts: Floats) -> Floats:
+    """Total of each video, (n,), from amounts (5, n), with the scales of the others."""
+    number = amounts.shape[1]
+    if number < 2:
+        return np.zeros(0)
+    # `Scale.of` of the others, for all videos at once.
+    mean = (amounts.sum(axis=1, keepdims=True) - amounts) / (number - 1)
+    squares = (amounts**2).sum(axis=1, keepdims=True) - amounts**2 - (number - 1) * mean**2
+    spread = np.sqrt((np.maximum(squares, 0) + PRIOR * PRIORS**2) / (number - 2 + PRIOR))
+    return np.asarray(contributions(amounts, Scale(mean, spread, number - 1)).sum(axis=0))
+
+
+def find_limit(totals: Any, rate: float) -> float:
+    """Total that a share `rate` of normal videos exceeds, from the totals of normal videos."""
+    scale = Scale.of(totals, TOTAL_SPREAD) if len(totals) else Scale(0.0, TOTAL_SPREAD, 0)
+    return scale.exceeded_by(rate)
+
+
+def promised_rate(videos: int, requested: float) -> float:
+    """False-alarm rate of the limit: the requested rate, or what so few videos can support.
+
+    It is 1 / (n + 1): that often, a new video is the most unusual of all.
+    """
+    return max(requested, 1 / (videos + 1))
+
+
+def stand_out(amounts: Floats, candidates: Iterable[int]) -> list[int]:
+    """Those of the `candidates` that stand out from all videos, the most unusual first."""
+    number = amounts.shape[1]
+    if number < MOST_ASIDE:
+        return []
+    totals = contributions(amounts, Scale.robust(amounts, PRIORS)).sum(axis=0)
+    usual = Scale.robust(totals, TOTAL_SPREAD)
+    limit = usual.middle + STANDS_OUT * usual.spread
+    beyond = sorted((p for p in candidates if totals[p] > limit), key=lambda p: -totals[p])
+    return beyond[: number // MOST_ASIDE]
+
+
+class Copy(NamedTuple):
+    """An altered copy of a reference video."""
+
+    of: Count
+    """Place of the reference video."""
+    amounts: tuple[Amount, Amount, Amount, Amount, Amount]
+    """In the order of `MEASURES`."""
+    least: Share
+    """Probability of the least likely invariant step."""
+    gone: int = -1
+    """The removed step; -1 if none was."""
+    likely: Share = 1.0
+    """Probability of the removed step."""
+
+
+def find_copies(
+    copies: Sequence[Copy], amounts: Floats, normal: Sequence[int], rate: float
+) -> NDArray[np.bool_]:
+    """Whether each copy exceeds the limit of the `normal` videos without its original, (m,)."""
+    of, found = np.array([one.of for one in copies]), np.zeros(len(copies), dtype=bool)
+    new = np.array([one.amounts for one in copies]).T
+    for place in np.unique(of):
+        if others := [p for p in normal if p != place]:
+            rest = amounts.take(others, axis=1)
+            totals = contributions(new[:, of == place], Scale.of(rest, PRIORS)).sum(axis=0)
+            found[of == place] = totals > find_limit(held_out_totals(rest), rate)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
 class Expectations:
     """What a normal video looks like, and how far it may deviate."""
 
@@ -69,23 +150,22 @@ class Expectations:
     # ------------------------------------------------------------------ the reference set
 
     @cached_property
-    def _arrays(self) -> dict[str, Any]:
-        return {way: np.asarray(self.amounts.get(way, ())) for way in MEASURES}
+    def _amounts(self) -> Floats:
+        return np.array([self.amounts.get(way, ()) for way in MEASURES], dtype=np.float64)
 
     @cached_property
     def _places(self) -> tuple[list[int], list[int]]:
         """Places of the videos that set the limits, and of those that are set aside."""
-        every = range(len(self._arrays["length"]))
-        named = list(self.videos) or [str(place) for place in every]
+        every = range(self._amounts.shape[1])
+        named = self.videos or [str(place) for place in every]
         normal = [p for p in every if named[p] not in self.mistakes] or list(every)
         candidates = [at for at, place in enumerate(normal) if named[place] not in self.kept]
-        amounts = {way: values[normal] for way, values in self._arrays.items()} if normal else {}
-        aside = [normal[at] for at in stand_out(amounts, candidates)] if normal else []
+        aside = [normal[at] for at in stand_out(self._amounts.take(normal, 1), candidates)]
         return [place for place in normal if place not in aside], aside
 
     @cached_property
-    def _normal(self) -> dict[str, Any]:
-        return {way: values[self._places[0]] for way, values in self._arrays.items()}
+    def _normal(self) -> Floats:
+        return self._amounts.take(self._places[0], axis=1)
 
     @property
     def normal(self) -> int:
@@ -98,17 +178,14 @@ class Expectations:
         return tuple(self.videos[place] for place in self._places[1] if self.videos)
 
     @cached_property
-    def scales(self) -> dict[str, Scale]:
+    def _scale(self) -> Scale:
         """Usual amount of each measure."""
-        if not self.amounts:
-            return {way: Scale(0.0, prior, 0) for way, prior in MEASURES.items()}
-        return learn_scales(self._normal)
+        return Scale.of(self._normal, PRIORS) if self.amounts else Scale(0.0, PRIORS, 0)
 
     @cached_property
     def limit(self) -> float:
         """Total that raises an alarm."""
-        totals = held_out_totals(self._normal) if self.amounts else np.zeros(0)
-        return find_limit(totals, self.promised)
+        return find_limit(held_out_totals(self._normal), self.promised)
 
     @property
     def promised(self) -> float:
@@ -131,8 +208,9 @@ class Expectations:
 
         The score is from 0 to 1 within the limit and from 1 to 2 beyond it.
         """
-        parts = {way: float(part) for way, part in contributions(new, self.scales).items()}
-        total = sum(parts.values())
+        amounts = np.array([[new[way]] for way in MEASURES])
+        shares = contributions(amounts, self._scale)[:, 0].tolist()
+        parts, total = dict(zip(MEASURES, shares, strict=True)), sum(shares)
         return parts, (1 + total / (1 + abs(total))) / 2 + (total > self.limit)
 
     def alarm_limit(self, step: int, alarm_at: float | None = None) -> float:
@@ -163,8 +241,7 @@ class Expectations:
         normal, least = self._places[0], self.false_alarms / max(len(self.invariant), 1)
         found = {}
         for kind, every in self.altered.items():
-            hits = find_copies(every, self._arrays, normal, self.promised)
-            hits = hits | [
+            hits = find_copies(every, self._amounts, normal, self.promised) | [
                 one.least < least
                 or (one.gone >= 0 and 1 - one.likely >= self.alarm_limit(one.gone))
                 for one in every
@@ -181,13 +258,13 @@ class Expectations:
         found = {kind: float(np.mean(hits)) for kind, (hits, *_) in self._hits.items()}
         by_step = self.detects_step
         if critical := self.severity.critical & by_step.keys():
-            found[STEP] = min(by_step[step] for step in critical)
+            found[FAULTS["step"]] = min(by_step[step] for step in critical)
         return found
 
     @property
     def detects_step(self) -> dict[int, float]:
         """How often each step would be found to be missing."""
-        hits, gone, _ = self._hits.get(STEP, (np.zeros(0), np.zeros(0), None))
+        hits, gone, _ = self._hits.get(FAULTS["step"], (np.zeros(0), np.zeros(0), None))
         return {int(s): float(np.mean(hits[gone == s])) for s in np.unique(gone[gone >= 0])}
 
     @property
@@ -196,19 +273,17 @@ class Expectations:
         videos = {kind: len({*of.tolist()}) for kind, (*_, of) in self._hits.items()}
         return {kind: _wilson(share, videos[kind]) for kind, share in self.detects.items()}
 
-    def remedy(self, least: float, names: Collection[str] = (), fault: str = "step") -> str:
+    def remedy(self, least: float, names: Sequence[str] = (), fault: str = "step") -> str:
         """What would make a check conclusive."""
         chosen = self.severity.critical or self.detects_step.keys()
         shares = sorted((share, s) for s, share in self.detects_step.items() if s in chosen)
-        hidden = [
-            f"{name_of(s, list(names))} ({share:.0%})" for share, s in shares if share < least
-        ]
+        hidden = [f"{name_of(s, names)} ({share:.0%})" for share, s in shares if share < least]
         words = ["label three or more videos"]
         if fault == "step" and hidden:
             words = [f"hardest to find: {', '.join(hidden[:3])}; {words[0]} that show them"]
         if len(self._places[0]) < self.needed:
             words.append(f"learn from {self.needed} normal videos")
-        half = self.detects.get(HALF, 0.0)
+        half = self.detects.get(FAULTS["half"], 0.0)
         if fault == "step" and half >= least:
             words.append(f"use --for half if missing halves are enough ({half:.0%} found)")
         return "; or ".join(words)
@@ -220,9 +295,7 @@ class Expectations:
         """A warning if the videos seem to show two tasks, else empty."""
         if not self.groups:
             return ""
-        lists = [
-            ", ".join(names[:SOME]) + (" ..." if len(names) > SOME else "") for names in self.groups
-        ]
+        lists = [", ".join(names[:NAMED]) + " ..." * (len(names) > NAMED) for names in self.groups]
         counts = " and ".join(counted(len(names)) for names in self.groups)
         return (
             f"These videos seem to show two tasks ({counts}): {'; and '.join(lists)}. "
@@ -234,7 +307,7 @@ class Expectations:
         """Names of the reference videos without a marked mistake, most unusual first."""
         if not self.videos or not self.amounts:
             return []
-        totals: Any = sum(contributions(self._arrays, self.scales).values())
+        totals = contributions(self._amounts, self._scale).sum(axis=0)
         named = [self.videos[place] for place in np.argsort(-totals, kind="stable")]
         return [name for name in named if name not in self.mistakes]
 
@@ -244,9 +317,9 @@ class Expectations:
         if not self.detects:
             return "The detection rate of a check is not known: it needs two videos or more."
         rates = ", ".join(
-            f"{kind} {100 * share:.0f} % (90 % interval "
-            f"{100 * self.ranges[kind][0]:.0f}–{100 * self.ranges[kind][1]:.0f} %)"
-            for kind, share in self.detects.items()
+            f"{kind} {100 * self.detects[kind]:.0f} % "
+            f"(90 % interval {100 * low:.0f}–{100 * high:.0f} %)"
+            for kind, (low, high) in self.ranges.items()
         )
         text = f"Expected detection rate with {counted(self.normal)}: {rates}. {self.aside}".strip()
         if self.promised > self.false_alarms:
@@ -295,7 +368,8 @@ class Expectations:
             record = {"inputs": None, **record}  # early versions of 0.4.0 had none
             saved = msgspec.convert(record, _Saved, dec_hook=_decode, str_keys=True)
             made = cls(graph=graph, **{name: getattr(saved, name) for name in SAVED})
-            made._check()
+            if not made._is_consistent():
+                raise ValueError("its parts have different sizes, or numbers out of range")
             return made
         except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
             raise ProcedureError(
@@ -303,31 +377,37 @@ class Expectations:
                 f"({type(error).__name__}: {error}). Learn the procedure again: stepcut teach."
             ) from error
 
-    def _check(self) -> None:
-        """Refuse parts of different sizes."""
-        number, usual = len(self.amounts.get("length", ())), self.usual
-        sizes = {*map(len, self.amounts.values())}
-        if self.amounts and (self.amounts.keys() != MEASURES.keys() or sizes != {number}):
-            raise ValueError("amounts needs one number for each measure and video")
-        if any(one.of >= number for every in self.altered.values() for one in every):
-            raise ValueError("altered has a copy of a video that does not exist")
-        if self.videos and number and len(self.videos) != number:
-            raise ValueError("videos needs one name for each of its amounts")
-        if not usual.occurs.keys() == usual.repeats.keys() >= {*usual.paces, *usual.times}:
-            raise ValueError("paces has a step that no video shows")
-        for one in usual.slices:
-            one.check()
-        drawn = [one.rows for one in usual.slices] + ([self.task.centres] if self.task else [])
-        if len({rows.shape[1] for rows in drawn if len(rows)}) > 1:
-            raise ValueError("task and slices have rows of different lengths")
+    def _is_consistent(self) -> bool:
+        usual, sizes = self.usual, {*map(len, self.amounts.values())}
+        number = max(sizes, default=0)
+        tables = [one.rows for one in usual.slices] + ([self.task.centres] if self.task else [])
+        return (
+            self.amounts.keys() in (set(), MEASURES.keys())
+            and sizes <= {number}
+            and all(one.of < number for every in self.altered.values() for one in every)
+            and len(self.videos) in (0, number or len(self.videos))
+            and usual.occurs.keys() == usual.repeats.keys() >= {*usual.paces, *usual.times}
+            and len(usual.presence.done) == len(usual.presence.absent)
+            and all(table.ndim == 2 for table in tables)
+            and len({table.shape[1] for table in tables if len(table)}) < 2
+            and all((np.abs(table) <= FARTHEST).all() for table in tables)
+            and all((np.abs(one.rows) <= FINE).all() for one in usual.slices)
+            and all(one.steps.shape == one.rows.shape[:1] != (0,) for one in usual.slices)
+            and all(-1 <= one.steps.min() <= one.steps.max() < 100_000 for one in usual.slices)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same to the digits of the file."""
+        if not isinstance(other, Expectations):
+            return NotImplemented
+        marks = [(one.severity, one.rules, one.mistakes, one.kept) for one in (self, other)]
+        return marks[0] == marks[1] and bool(self.to_json() == other.to_json())
 
 
+MARKS = ("severity", "rules", "mistakes", "kept")
+"""Fields that are saved elsewhere."""
+SAVED = tuple(one.name for one in fields(Expectations) if one.name not in ("graph", *MARKS))
 _hints = get_type_hints(Expectations, include_extras=True)
-SAVED = tuple(
-    one.name
-    for one in fields(Expectations)
-    if one.name not in ("graph", "severity", "rules", "mistakes", "kept")
-)
 _Saved = msgspec.defstruct("_Saved", [(name, _hints[name]) for name in SAVED])
 
 

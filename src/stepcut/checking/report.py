@@ -5,15 +5,28 @@ from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 
-from stepcut.checking.evidence import KINDS, KINDS_OF_FAULTS
-from stepcut.checking.presence import word_for
-from stepcut.checking.severity import MIN_DETECTION, NEVER
 from stepcut.order.orders import counted
 from stepcut.tables import data_frame
 from stepcut.timeline import clock
 
+KINDS = ("missed", "misordered", "extra", "unusual", "unknown", "rule", "input")
+"""The kinds of findings; one of the `input` means that the video cannot be judged."""
+FAULTS = {
+    "step": "missing step",
+    "half": "missing half",
+    "exchange": "exchanged steps",
+    "slow": "half speed",
+    "frozen": "frozen picture",
+}
+"""What is done to copies of reference videos to measure detection rates, by its short name."""
 EXIT_CODES = {"fine": 0, "deviations": 1, "error": 2, "another task": 3, "inconclusive": 4}
 """Exit code of `stepcut check` for each verdict."""
+SEEN, UNSEEN = 0.75, 0.25
+"""Steps at or above SEEN count as seen, steps below UNSEEN as not seen."""
+NEVER = 2.0
+MIN_DETECTION = 0.5
+Accepted = tuple[str, int | None, str]
+"""Kind of a finding that a person accepted, its step, and the video if it has no step."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +50,8 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields as JSON values."""
-        return {
-            name: round(value, 3) if isinstance(value, float) else value
-            for name, value in asdict(self).items()
-        }
+        times = {key: round(getattr(self, key), 3) for key in ("start", "end", "confidence")}
+        return asdict(self) | times
 
     def __str__(self) -> str:
         when = f"{clock(self.start)} to {clock(self.end)}"
@@ -86,9 +97,6 @@ class StepSeen:
 
     def __str__(self) -> str:
         return self._line(self.name)
-
-    def _repr_html_(self) -> str:
-        return self._line(f"<bdi>{escape(self.name)}</bdi>")  # names may be right-to-left
 
     def _line(self, name: str) -> str:
         when = ", ".join(f"{clock(start)} to {clock(end)}" for start, end in self.times) or "–"
@@ -142,64 +150,6 @@ class Report:
     """What is not known of the camera."""
 
     @property
-    def ok(self) -> bool:
-        """Whether the video is fine: no deviation was found, and the check would have found one."""
-        return self.verdict == "fine"
-
-    @property
-    def deviates(self) -> bool:
-        """Whether a deviation was found."""
-        return self.score > 1 or self.other_task or bool(self.alarms) or bool(self._of("rule"))
-
-    @property
-    def inconclusive(self) -> bool:
-        """Whether no deviation was found, but the check is blind or did not see a step."""
-        return self.verdict == "inconclusive"
-
-    @property
-    def other_task(self) -> bool:
-        """Whether the video shows another task."""
-        return self.task_distance > 1
-
-    @property
-    def verdict(self) -> str:
-        """`fine`, `inconclusive`, `deviations` or `another task`."""
-        if self.other_task:
-            return "another task"
-        if self.deviates:
-            return "deviations"
-        return "inconclusive" if self._blind or self._lacking or self._of("input") else "fine"
-
-    @property
-    def exit_code(self) -> int:
-        """Exit code of `stepcut check`, from `EXIT_CODES`."""
-        return EXIT_CODES[self.verdict]
-
-    @property
-    def _blind(self) -> bool:
-        rate = self.detection.get(KINDS_OF_FAULTS[self.must_find], -1.0)
-        return self.min_detection > 0 and rate < self.min_detection
-
-    @property
-    def _lacking(self) -> list[str]:
-        """Steps of every reference video that were not seen, too few to raise an alarm."""
-        return [
-            one.name
-            for one in self.steps
-            if one.name in self.invariant and one.seen == "not seen" and one.alarm_at <= 1
-        ]
-
-    @property
-    def power(self) -> str:
-        """The detection rates in one sentence."""
-        step, *others = KINDS_OF_FAULTS.values()
-        if step not in self.detection:
-            return "The detection rate is unknown: the procedure was learned from too few videos."
-        rates = [f"{kind} {self.detection[kind]:.0%}" for kind in others if kind in self.detection]
-        more = f" ({', '.join(rates)})" if rates else ""
-        return f"A missing step would be found in {self.detection[step]:.0%} of cases{more}."
-
-    @property
     def missed(self) -> list[Finding]:
         """Steps that are missing, or done less often than usual."""
         return self._of("missed")
@@ -230,20 +180,82 @@ class Report:
         return [s.name for s in self.steps if s.seen == "not seen" and s.share_of_videos > 0.5]
 
     @property
+    def other_task(self) -> bool:
+        """Whether the video shows another task."""
+        return self.task_distance > 1
+
+    @property
+    def deviates(self) -> bool:
+        """Whether a deviation was found."""
+        return self.score > 1 or self.other_task or bool(self.alarms) or bool(self._of("rule"))
+
+    @property
+    def verdict(self) -> str:
+        """`fine`, `inconclusive`, `deviations` or `another task`."""
+        if self.deviates:
+            return "another task" if self.other_task else "deviations"
+        return "inconclusive" if self._doubt else "fine"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the video is fine: no deviation was found, and the check would have found one."""
+        return self.verdict == "fine"
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether no deviation was found, but the check is blind or did not see a step."""
+        return self.verdict == "inconclusive"
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of `stepcut check`, from `EXIT_CODES`."""
+        return EXIT_CODES[self.verdict]
+
+    @property
+    def _blind(self) -> bool:
+        rate = self.detection.get(FAULTS[self.must_find], -1.0)
+        return self.min_detection > 0 and rate < self.min_detection
+
+    @property
+    def _doubt(self) -> str:
+        """Why a video without deviations is not fine, or ""."""
+        if camera := self._of("input"):
+            return f"{camera[0].reason} from {clock(camera[0].start)}{self._unseen}"
+        lacking = ", ".join(
+            one.name
+            for one in self.steps
+            if one.name in self.invariant and one.seen == "not seen" and one.alarm_at <= 1
+        )
+        if lacking:
+            return f"{lacking} not seen, which every reference video shows"
+        if not self._blind:
+            return ""
+        fault = FAULTS[self.must_find]
+        return (
+            f"only {self.detection.get(fault, 0.0):.0%} of such faults ({fault}) would be found, "
+            f"{self.min_detection:.0%} are needed{self._unseen}"
+        )
+
+    @property
+    def _unseen(self) -> str:
+        return f"; not seen: {', '.join(self.unseen)}" if self.unseen else ""
+
+    @property
+    def power(self) -> str:
+        """The detection rates in one sentence."""
+        step, *others = FAULTS.values()
+        if step not in self.detection:
+            return "The detection rate is unknown: the procedure was learned from too few videos."
+        rates = [f"{kind} {self.detection[kind]:.0%}" for kind in others if kind in self.detection]
+        more = f" ({', '.join(rates)})" if rates else ""
+        return f"A missing step would be found in {self.detection[step]:.0%} of cases{more}."
+
+    @property
     def outcome(self) -> str:
         """What to say of a video without deviations."""
-        unseen = f"; not seen: {', '.join(self.unseen)}" if self.unseen else ""
-        if blind := self._of("input"):
-            return f"inconclusive, {blind[0].reason} from {clock(blind[0].start)}{unseen}"
-        if lacking := self._lacking:
-            return f"inconclusive, {', '.join(lacking)} not seen, which every reference video shows"
-        if self._blind:
-            rate = self.detection.get(KINDS_OF_FAULTS[self.must_find], 0.0)
-            return (
-                f"inconclusive, only {rate:.0%} of such faults ({KINDS_OF_FAULTS[self.must_find]}) "
-                f"would be found, {self.min_detection:.0%} are needed{unseen}"
-            )
-        return f"no deviation found{unseen}"
+        if self._doubt:
+            return f"inconclusive, {self._doubt}"
+        return f"no deviation found{self._unseen}"
 
     @property
     def summary(self) -> str:
@@ -285,7 +297,7 @@ class Report:
             "note": self.note,
             "detection": {kind: round(share, 4) for kind, share in self.detection.items()},
             "min_detection": self.min_detection,
-            "conclusive": not (self._blind or self._lacking or self._of("input")),
+            "conclusive": not self._doubt,
             "remedy": self.remedy if self._blind else "",
             "power": self.power,
             "steps": [step.to_json() for step in self.steps],
@@ -294,26 +306,27 @@ class Report:
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with one row per step, least likely first."""
-        columns = (
-            "video", "step", "probability", "seen", "times", "seconds", "share_of_videos",
-            "findings",
-        )  # fmt: skip
+        columns = "video step probability seen times seconds share_of_videos findings"
         rows = []
         for one in self.steps:
             kinds = ", ".join(finding.kind for finding in self.findings if finding.step == one.step)
             seconds = sum(end - start for start, end in one.times)
             seen = one.name, one.probability, one.seen, len(one.times), seconds
             rows.append((self.video, *seen, one.share_of_videos, kinds))
-        return data_frame(columns, rows)
+        return data_frame(columns.split(), rows)
 
     def __repr__(self) -> str:
         return f"<Report {self.summary}>"
 
     def __str__(self) -> str:
-        parts = [*self.findings, *self.steps]
-        parts += [self.power] if self.deviates else []  # the summary of other videos has it
-        parts += [f"({self.note})"] if self.note else []
+        parts = [*self.findings, *self.steps, *self._notes]
+        parts[-1:] = [f"({self.note})"] if self.note else parts[-1:]
         return "\n".join([self.summary, *(f"  {part}" for part in parts)])
+
+    @property
+    def _notes(self) -> list[str]:
+        """What follows the steps; the summary of videos without deviations has the power."""
+        return [text for text in (self.power if self.deviates else "", self.note) if text]
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -323,9 +336,10 @@ class Report:
         )
         head = "<tr><th>time</th><th>what</th><th>why</th><th>confidence</th></tr>"
         table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
-        steps = "".join(f"<li>{step._repr_html_()}</li>" for step in self.steps)
-        notes = [text for text in (self.power if self.deviates else "", self.note) if text]
-        note = "".join(f"<p>{text}</p>" for text in notes)
+        # Names may be right-to-left.
+        lines = [step._line(f"<bdi>{escape(step.name)}</bdi>") for step in self.steps]
+        steps = "".join(f"<li>{line}</li>" for line in lines)
+        note = "".join(f"<p>{text}</p>" for text in self._notes)
         mark = "✓" if self.ok else "✗" if self.deviates else "?"
         return f"<p><b>{mark}</b> {escape(self.summary)}</p>{table}<ul>{steps}</ul>{note}"
 
@@ -333,10 +347,9 @@ class Report:
         return [finding for finding in self.findings if finding.kind == kind]
 
 
-# ------------------------------------------------------------------ accepted findings
-
-Accepted = tuple[str, int | None, str]
-"""Kind of finding, its step, and the video if the finding has no step."""
+def word_for(probability: float) -> str:
+    """Describe a probability: `seen`, `not sure` or `not seen`."""
+    return "seen" if probability >= SEEN else "not seen" if probability < UNSEEN else "not sure"
 
 
 def is_accepted(accepted: Collection[Accepted], kind: str, step: int | None, video: str) -> bool:
@@ -350,20 +363,19 @@ def is_accepted(accepted: Collection[Accepted], kind: str, step: int | None, vid
 
 def without_accepted(report: Report, accepted: Collection[Accepted]) -> Report:
     """Return the report without accepted findings; if none is left, it does not deviate."""
-    left = [
-        finding
-        for finding in report.findings
-        if not is_accepted(accepted, finding.kind, finding.step, report.video)
-    ]
+
+    def fine(kind: str, step: int | None) -> bool:
+        return is_accepted(accepted, kind, step, report.video)
+
+    left = [finding for finding in report.findings if not fine(finding.kind, finding.step)]
     if len(left) == len(report.findings):
         return report
-    alarms = tuple(name for name in report.alarms if any(each.name == name for each in left))
     deviates = any(finding.kind not in ("rule", "input") for finding in left)
-    score = report.score if deviates else min(report.score, 1.0)
-    invariant = tuple(
-        step.name
-        for step in report.steps
-        if step.name in report.invariant
-        and not is_accepted(accepted, "missed", step.step, report.video)
+    accepted_steps = {step.name for step in report.steps if fine("missed", step.step)}
+    return replace(
+        report,
+        findings=left,
+        score=report.score if deviates else min(report.score, 1.0),
+        alarms=tuple(name for name in report.alarms if any(one.name == name for one in left)),
+        invariant=tuple(name for name in report.invariant if name not in accepted_steps),
     )
-    return replace(report, findings=left, score=score, alarms=alarms, invariant=invariant)

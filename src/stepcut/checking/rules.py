@@ -1,19 +1,20 @@
-"""Rules: what a person demands of every video, as sentences such as "boil before brew"."""
+"""What a person demands of every video: the severity of steps, and rules as sentences."""
 
 import json
 import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise, permutations, product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from stepcut.checking.report import Finding
+from stepcut.checking.report import NEVER, UNSEEN, Finding
 from stepcut.errors import OptionError, unknown
 from stepcut.files.addresses import Address
 from stepcut.files.atomic import read_bytes, write_bytes
@@ -22,9 +23,10 @@ from stepcut.order.learn import Occurrence, find_occurrences
 from stepcut.order.orders import Labels, grouped, name_of
 from stepcut.timeline import clock
 
-Kind = Literal["before", "first", "last", "once", "never", "never twice", "lasts"]
-FILE = "rules.toml"
-"""File in the procedure's folder, such as `rules = ["cut bread before add jam", "eat is last"]`."""
+SEVERITY_FILE, RULES_FILE = "severity.json", "rules.toml"
+"""Files in the procedure's folder, such as `{"critical": ["turn off the stove"], "optional": [...],
+"free": [...], "alarm_at": {"wash hands": 0.9}}` and `rules = ["cut before eat", "eat is last"]`."""
+SEVERITIES = ("optional", "critical", "free")
 FORMS = (
     "A before B; A is first; A is last; A once; A never; A never twice; A at least 10 s; "
     "A at most 40 s; A at least 10 s, at most 40 s"
@@ -35,17 +37,116 @@ FORM = re.compile(
     rf"(?:at least {SECONDS})?(?:, )?(?:at most {SECONDS})?)"
 )
 WORDS = re.compile(r"""\b(before|is|once|never|at)\b|["']""")
+TOKEN = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|[\[\],]""")  # of rules.toml
 NONE: Mapping[str, int] = MappingProxyType({})
-ENOUGH = 5
-"""Rules are proposed from at least this many videos."""
-MOST = 6
-"""At most this many rules are proposed."""
+ENOUGH, MOST = 5, 6  # least videos and most rules of a proposal
+
+
+@dataclass(frozen=True)
+class Severity:
+    """Severity of steps, by step number."""
+
+    optional: frozenset[int] = frozenset()
+    """Steps that may be missing."""
+    critical: frozenset[int] = frozenset()
+    """Steps that raise an alarm whenever they are not seen."""
+    free: frozenset[int] = frozenset()
+    """Steps that may be done at any time."""
+    alarm_at: Mapping[int, float] = field(default_factory=dict)
+    """Probability of being missing at which a step raises an alarm."""
+
+    def alarm_limit(self, step: int, alarm_at: float | None) -> float:
+        """Probability of being missing at which a step raises an alarm; `NEVER` if it does not.
+
+        The limit of the step comes first, then that of critical steps, then `alarm_at`.
+        """
+        if step in self.alarm_at:
+            return self.alarm_at[step]
+        if step in self.optional or (alarm_at is None and step not in self.critical):
+            return NEVER
+        return min(1 - UNSEEN if step in self.critical else NEVER, alarm_at or NEVER)
+
+    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the content of `severity.json`, with `names` for the numbers."""
+        kinds = {key: [names[s] for s in sorted(getattr(self, key))] for key in SEVERITIES}
+        limits = {names[step]: share for step, share in sorted(self.alarm_at.items())}
+        return kinds | ({"alarm_at": limits} if limits else {})
+
+    def moved(self, names: Sequence[str], others: Sequence[str]) -> "Severity":
+        """Translate step numbers from the list `names` to the list `others`."""
+        place = {n: others.index(name) for n, name in enumerate(names) if name in others}
+        limits = {place[n]: share for n, share in self.alarm_at.items() if n in place}
+        optional, critical, free = (
+            frozenset(place[n] for n in getattr(self, key) if n in place) for key in SEVERITIES
+        )
+        return Severity(optional, critical, free, limits)
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    optional: list[int | str] = []
+    critical: list[int | str] = []
+    free: list[int | str] = []
+    alarm_at: dict[str, Annotated[float, msgspec.Meta(gt=0, le=1)]] = {}
+
+
+def read_severity(
+    path: Path | Address, names: Sequence[str], former: Mapping[str, int]
+) -> Severity:
+    """Read the file at `path`, if it exists; steps have current or `former` names.
+
+    A former name with a negative number is passed over: its step does not exist now.
+    """
+    if not path.exists():
+        return Severity()
+    try:
+        record = json.loads(read_bytes(path))
+    except (ValueError, OSError) as error:
+        raise _unreadable(path, "JSON", error) from error
+    return parse_severity(record, names, str(path), former)
+
+
+def parse_severity(
+    record: Any, names: Sequence[str], where: str = SEVERITY_FILE, former: Mapping[str, int] = NONE
+) -> Severity:
+    """Parse the content of `severity.json`: lists of step names or numbers; see `read_severity`."""
+
+    def number(step: int | str) -> int:
+        found = _number(step, names, former) if isinstance(step, str) else None
+        if found is not None:
+            return found
+        if str(step).isdecimal() and int(step) < len(names):  # keys are strings
+            return int(step)
+        hint = f"Or give a number from 0 to {len(names) - 1}."
+        raise unknown("step", str(step), names, where, hint)
+
+    try:
+        form = msgspec.convert(record, _File)
+    except msgspec.ValidationError as error:
+        raise OptionError(
+            f"{where}: {error}. Give an object with lists of step names ({', '.join(SEVERITIES)}), "
+            "and alarm_at with a share above 0 up to 1 for each step.",
+            path=where,
+            value=record,
+        ) from error
+    optional, critical, free = (
+        frozenset(map(number, getattr(form, key))) - {-1} for key in SEVERITIES
+    )
+    if both := optional & critical:
+        name = names[min(both)]
+        why = f"{where}: {name!r} is both optional and critical; choose one."
+        raise OptionError(why, path=where, value=name)
+    limits = {number(step): at for step, at in form.alarm_at.items()}
+    limits.pop(-1, None)
+    return Severity(optional, critical, free, limits)
+
+
+# ------------------------------------------------------------------ rules and their file
 
 
 class Rule(msgspec.Struct, frozen=True):
     """One rule; `str` is its sentence."""
 
-    kind: Kind
+    kind: Literal["before", "first", "last", "once", "never", "never twice", "lasts"]
     step: str
     other: str = ""
     """The later step of `before`."""
@@ -65,12 +166,11 @@ class Rule(msgspec.Struct, frozen=True):
 
     def renamed(self, steps: Sequence[str], former: Mapping[str, int] = NONE) -> "Rule | None":
         """Return the rule with the current names of its steps, None if one does not exist."""
-        step, other = (_find(name, steps, former) for name in (self.step, self.other))
-        missing = step is None or (other is None and self.other)
-        return None if missing else msgspec.structs.replace(self, step=step, other=other or "")
-
-
-# ------------------------------------------------------------------ sentences and the file
+        numbers = [_number(name, steps, former) for name in (self.step, self.other) if name]
+        names = [steps[number] for number in numbers if number is not None and number >= 0]
+        if len(names) < len(numbers):
+            return None
+        return Rule(self.kind, names[0], "".join(names[1:]), self.least, self.most)
 
 
 def parse_rule(text: str, steps: Sequence[str], former: Mapping[str, int] = NONE) -> Rule:
@@ -87,7 +187,7 @@ def parse_rule(text: str, steps: Sequence[str], former: Mapping[str, int] = NONE
     rule = Rule(kind, step, other or "", *(float(one) if one else None for one in limits))
     if found := rule.renamed(steps, former):
         return found
-    missing = other if _find(step, steps, former) else step
+    missing = step if _number(step, steps, former) in (None, -1) else other
     raise unknown("step", _bare(missing), steps, f"rule {text!r}", f"Forms: {FORMS}.")
 
 
@@ -107,31 +207,62 @@ def read_sentences(path: Path | Address) -> list[str]:
     try:
         record = tomllib.loads(read_bytes(path).decode())
     except (ValueError, OSError) as error:
-        raise OptionError(
-            f"{path}: not readable as TOML ({error}). Correct or delete the file.", path=path
-        ) from error
+        raise _unreadable(path, "TOML", error) from error
     texts = record.get("rules")
     if not isinstance(texts, list) or len(record) > 1:
-        raise OptionError(
-            f'{path}: write one list, such as rules = ["A before B", "B is last"].', path=path
-        )
+        why = f'{path}: write one list, such as rules = ["A before B", "B is last"].'
+        raise OptionError(why, path=path)
     return texts
 
 
 def write_rules(path: Path | Address, rules: Sequence[Rule]) -> None:
-    """Write the rules to the file at `path`, atomically."""
-    check_rules(rules)
-    lines = [f"  {json.dumps(str(rule), ensure_ascii=False)},\n" for rule in rules]
+    lines = [f"  {_literal(rule)},\n" for rule in rules]
     write_bytes(path, f"rules = [\n{''.join(lines)}]\n".encode(), follow=False)
+
+
+def change_rule(
+    path: Path | Address,
+    sentence: str,
+    holds: bool,
+    steps: Sequence[str],
+    former: Mapping[str, int] = NONE,
+) -> Rule:
+    """Add a rule to the file at `path`, or remove it; comments and other rules stay as they are."""
+    rule, texts = parse_rule(sentence, steps, former), read_sentences(path)
+    rules = [parse_rule(text, steps, former) for text in texts]
+    wanted = [*(one for one in rules if one != rule), *([rule] if holds else [])]
+    check_rules(wanted)
+    if holds and rule in rules:
+        return rule
+    content = read_bytes(path).decode() if path.exists() else "rules = [\n]\n"
+    tokens = [token for token in TOKEN.finditer(content) if token[0][0] != "#"]
+    places = [place for place, token in enumerate(tokens) if token[0][0] in "\"'"]
+    if len(places) != len(texts):  # such as strings in three quotes
+        write_rules(path, wanted)
+        return rule
+    if holds:
+        last, end = tokens[-2], tokens[-1].start()
+        comma, between = "" if last[0] in "[," else ",", content[last.end() : end]
+        added = f"  {_literal(rule)},\n" if between.endswith("\n") else f" {_literal(rule)}"
+        content = content[: last.end()] + comma + between + added + content[end:]
+    for place, own in [*zip(places, rules, strict=True)][::-1]:
+        if own == rule and not holds:
+            end = tokens[place + (tokens[place + 1][0] == ",")].end()
+            head, tail = content[: tokens[place].start()], content[end:].lstrip(" ")
+            if head.rstrip(" ").endswith("\n") and tail.startswith("\n"):
+                head, tail = head.rstrip(" "), tail[1:]
+            content = head + tail
+    write_bytes(path, content.encode(), follow=False)
+    return rule
 
 
 def check_rules(rules: Sequence[Rule]) -> None:
     """Refuse rules that no video can keep together."""
     pairs = (pair for pair in product(rules, rules) if _contradict(*pair))
     clash: Sequence[Rule] = next(pairs, ())
-    before = [rule for rule in rules if rule.kind == "before"]
+    before = grouped((rule.other, rule.step) for rule in rules if rule.kind == "before")
     try:
-        TopologicalSorter(grouped((rule.other, rule.step) for rule in before)).prepare()
+        TopologicalSorter(before).prepare()
     except CycleError as error:
         clash = [Rule("before", *pair) for pair in pairwise(error.args[1])]
     if clash:
@@ -139,14 +270,22 @@ def check_rules(rules: Sequence[Rule]) -> None:
         raise OptionError(f"no video can keep the rules {sentences}. Remove one.", value=clash)
 
 
-def _find(name: str, steps: Sequence[str], former: Mapping[str, int]) -> str | None:
-    """The current name of a step that is written as `name`."""
+def _number(name: str, steps: Sequence[str], former: Mapping[str, int]) -> int | None:
+    """The number of a step that is written as `name`, None if no step ever was."""
     for written in (name, _bare(name)):
-        for names in (steps, list(former)):
-            found = spell([written], names)[written]
-            if found in names:
-                return found if found in steps else steps[former[found]]
+        for numbers in ({step: number for number, step in enumerate(steps)}, former):
+            if (found := spell([written], list(numbers))[written]) in numbers:
+                return numbers[found]
     return None
+
+
+def _unreadable(path: Path | Address, form: str, error: Exception) -> OptionError:
+    why = f"{path}: not readable as {form} ({error}). Correct or delete the file."
+    return OptionError(why, path=path)
+
+
+def _literal(rule: Rule) -> str:
+    return json.dumps(str(rule), ensure_ascii=False)
 
 
 def _quoted(name: str) -> str:
@@ -191,11 +330,9 @@ def broken_rules(
     for rule in rules:
         if broken := _broken(rule, named, ended):
             part, how = broken
-            start, until, sure = (
-                (part.start, min(part.end, end), part.sure) if part else (0, end, 1)
-            )
+            start, until = (part.start, min(part.end, end)) if part else (0, end)
             step = steps.index(rule.step) if rule.step in steps else None
-            reason = f"rule: {rule}; {how}"
+            reason, sure = f"rule: {rule}; {how}", part.sure if part else 1
             findings.append(Finding("rule", start, until, step, rule.step, sure, reason))
     return findings
 
@@ -241,13 +378,13 @@ def propose_rules(
     found = {Rule("last", step): f"end with {step}" for step in last if len(last) == 1}
     found |= {Rule("first", step): f"begin with {step}" for step in first if len(first) == 1}
     inner = [step for step in always if {step} not in (first, last)]
-    order = [
-        pair
-        for pair in permutations(inner, 2)
-        if all(own.index(pair[0]) < own.index(pair[1]) for own in parts)
-    ]
-    for a, b in order:
-        if not any((a, c) in order and (c, b) in order for c in inner):
+    order = {
+        (a, b)
+        for a, b in permutations(inner, 2)
+        if all(own.index(a) < own.index(b) for own in parts)
+    }
+    for a, b in permutations(inner, 2):
+        if (a, b) in order and not any({(a, c), (c, b)} <= order for c in inner):
             found[Rule("before", a, b)] = f"do {a} before {b}"
     for step in always:
         if all(own.count(step) == 1 for own in parts):

@@ -1,4 +1,4 @@
-"""Usual: how often, how long and when reference videos do each step.
+"""What reference videos usually show: how often, how long and when they do each step.
 
 Events that never occur in the n reference videos share a Good-Turing probability. With N0 events
 that never occur and N1 that occur once, of all missing (or repeated) steps,
@@ -10,63 +10,67 @@ Durations follow a t-distribution of log seconds, with a spread shrunk towards t
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median_low
 from typing import Annotated, Any, NamedTuple, Self
 
-import msgspec
 import numpy as np
-from scipy.special import ndtri, stdtr, stdtrit
+from msgspec import Meta
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, ndtri, stdtr, stdtrit
 
-from stepcut.checking.observe import Observed, some_of
-from stepcut.checking.presence import Presence
-from stepcut.checking.warping import Slices
+from stepcut.checking.observed import Floats, Observed, Slices, some_of
 from stepcut.order.learn import graph_of_occurrences
 from stepcut.order.orders import grouped
 
-PRIOR = 2.0
-"""Weight of a prior spread, in videos."""
-LENGTH_SPREAD = 0.25
-"""Prior spread of the log duration of whole videos."""
-MOST = 32
-"""Keep the slices of at most this many videos, evenly spaced."""
-NARROWEST = 0.2
-"""Least spread of log seconds: deviations within a fifth are never unusual."""
-LARGEST = 1e6
-"""Larger numbers mean a damaged file: amounts are logarithms and shares."""
-Amount = Annotated[float, msgspec.Meta(gt=-LARGEST, lt=LARGEST)]
-Spread = Annotated[float, msgspec.Meta(ge=0, lt=LARGEST)]
-Count = Annotated[int, msgspec.Meta(ge=0, lt=int(LARGEST))]
-Step = Annotated[int, msgspec.Meta(ge=0, lt=100_000)]
+PRIOR = 2.0  # weight of a prior mean or spread, in videos
+LENGTH_SPREAD = 0.25  # prior spread of the log duration of whole videos
+NARROWEST = 0.2  # deviations of durations within a fifth are never unusual
+EVIDENCE_SPREAD = 0.5  # prior spread of the evidence of a step
+STIFF = 3.0  # inverse prior variance of slope and bias around 1 and 0
+MOST = 32  # slices of at most so many videos are kept
+# Numbers beyond these mean that a file is damaged.
+Amount = Annotated[float, Meta(gt=-1e6, lt=1e6)]
+Count = Annotated[int, Meta(ge=0, lt=1_000_000)]
+Step = Annotated[int, Meta(ge=0, lt=100_000)]
+Number = Annotated[float, Meta(gt=-1e3, lt=1e3)]
 
 
 class Scale(NamedTuple):
     """Middle, spread and number of observations; a new value follows a t-distribution."""
 
     middle: Amount
-    spread: Spread
+    spread: Annotated[float, Meta(ge=0, lt=1e6)]
     videos: Count
 
     @classmethod
-    def of(cls, values: Sequence[float], prior: float) -> Self:
-        """Estimate from values; `prior` is the prior spread."""
-        squares = float(((np.asarray(values) - np.mean(values)) ** 2).sum()) + PRIOR * prior**2
-        return cls(
-            float(np.mean(values)), math.sqrt(squares / (len(values) - 1 + PRIOR)), len(values)
-        )
+    def of(cls, values: Any, prior: Any) -> Self:
+        """Estimate from values (n,) or (m, n); `prior` is the prior spread."""
+        values, table = np.asarray(values), np.ndim(values) > 1
+        middle, number = values.mean(axis=-1, keepdims=table), values.shape[-1]
+        squares = ((values - middle) ** 2).sum(axis=-1, keepdims=table) + PRIOR * prior**2
+        return cls(middle, np.sqrt(squares / (number - 1 + PRIOR)), number)
 
     @classmethod
-    def robust(cls, values: Any, least: float) -> Self:
+    def robust(cls, values: Any, least: Any) -> Self:
         """Estimate from median and quartiles, with a spread of at `least` this."""
-        low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+        low, middle, high = np.quantile(values, [0.25, 0.5, 0.75], axis=-1, keepdims=True)
         spread = (high - low) / 1.349  # of a normal distribution
-        return cls(float(middle), max(float(spread), least), len(values))
+        return cls(middle, np.maximum(spread, least), np.shape(values)[-1])
+
+    @classmethod
+    def of_logs(cls, logs: Sequence[float], pooled: float) -> Self:
+        """Estimate from log seconds, with a spread shrunk towards the `pooled` variance."""
+        if not logs:
+            return cls(0.0, math.sqrt(pooled), 0)
+        variance = (float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR)
+        return cls(float(np.mean(logs)), max(math.sqrt(variance), NARROWEST), len(logs))
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom."""
         return max(self.videos - 1 + PRIOR, 1.0)
 
     @property
@@ -86,7 +90,88 @@ class Scale(NamedTuple):
 
     def exceeded_by(self, share: float) -> float:
         """Value that this share of new values exceeds."""
-        return self.middle + float(stdtrit(self.freedom, 1 - share)) * self.width
+        return float(self.middle + stdtrit(self.freedom, 1 - share) * self.width)
+
+
+@dataclass(frozen=True)
+class Presence:
+    """The calibrated probability that a video shows each step, from its evidence e_k.
+
+    Each training video is held out in turn, once as it is and once without the rows of step k. a_k
+    and b_k are the mean evidence of step k with and without its rows, shrunk towards the means of
+    all steps. s is the spread around these means. The log-odds of two normal distributions are
+
+        l_k = (a_k - b_k) (e_k - (a_k + b_k) / 2) / s^2
+
+    and the probability is 1 / (1 + exp(-slope l_k - bias)). Slope and bias are fitted to the same
+    videos, each scored with the means of the others (Platt 1999), at prior odds of 1.
+    """
+
+    done: tuple[Number, ...] = ()
+    """a_k; the mean of all steps if no video shows step k."""
+    absent: tuple[Number, ...] = ()
+    """b_k."""
+    spread: Annotated[float, Meta(gt=0, lt=1e3)] = EVIDENCE_SPREAD
+    slope: Number = 1.0
+    bias: Number = 0.0
+
+    def probabilities(self, evidence: Floats) -> Floats:
+        """Probability that each step was done, (K,), from the evidence of one video, (K,)."""
+        seen = np.zeros(len(self.done))
+        seen[: len(evidence)] = evidence[: len(seen)]
+        odds = _log_odds(seen, np.array(self.done), np.array(self.absent), self.spread)
+        return _logistic(self.slope * odds + self.bias)
+
+
+def learn_presence(done: Floats, absent: Floats) -> Presence:
+    """Learn from the evidence (N, K) of each video, as it is and with the rows of the step removed.
+
+    NaN marks a step that a video does not show.
+    """
+    shown = ~np.isnan(done)
+    if not shown.any():
+        return Presence()
+    usual, lacking = (_means(values, shown) for values in (done, absent))
+    left = np.concatenate([(done - usual)[shown], (absent - lacking)[shown]])
+    squares = (left**2).sum() + PRIOR * EVIDENCE_SPREAD**2
+    spread = float(np.sqrt(squares / (len(left) + PRIOR)))
+    there, gone = (_means(values, shown, without=True) for values in (done, absent))
+    odds = np.concatenate([_log_odds(seen, there, gone, spread)[shown] for seen in (done, absent)])
+    slope, bias = _fit_logistic(odds, np.repeat([1.0, -1.0], shown.sum()))
+    return Presence(tuple(usual.tolist()), tuple(lacking.tolist()), spread, slope, bias)
+
+
+def _means(values: Floats, shown: NDArray[np.bool_], without: bool = False) -> Floats:
+    """Shrunken mean of each step, (K,), or of each without each video in turn, (N, K)."""
+    filled = np.where(shown, values, 0.0)
+    total, count = filled.sum(axis=0), shown.sum(axis=0)
+    if without:
+        total, count = total - filled, count - shown
+    return np.asarray((total + PRIOR * values[shown].mean()) / (count + PRIOR))
+
+
+def _log_odds(evidence: Floats, done: Floats, absent: Floats, spread: float) -> Floats:
+    # A step that is done never has less evidence than one that is not.
+    gap = np.maximum(done - absent, 0.0)
+    return np.asarray(gap * (evidence - (done + absent) / 2) / spread**2)
+
+
+def _fit_logistic(odds: Floats, sign: Floats) -> tuple[float, float]:
+    """Slope and bias of a logistic regression, shrunk towards 1 and 0; `sign` is 1 or -1."""
+    start = np.array([1.0, 0.0])
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        margin, away = sign * (weights[0] * odds + weights[1]), weights - start
+        slope = -sign * _logistic(-margin)
+        value = np.logaddexp(0.0, -margin).sum() + STIFF / 2 * (away**2).sum()
+        return float(value), np.array([(slope * odds).sum(), slope.sum()]) + STIFF * away
+
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None), (None, None)])
+    return float(found.x[0]), float(found.x[1])
+
+
+def _logistic(odds: Floats) -> Floats:
+    return np.asarray(expit(np.clip(odds, -30, 30)))
 
 
 @dataclass(frozen=True)
@@ -96,7 +181,7 @@ class Usual:
     videos: Count
     occurs: dict[Step, Count]
     """Number of videos that show each step."""
-    repeats: dict[Step, Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)]]
+    repeats: dict[Step, Annotated[tuple[Count, ...], Meta(min_length=1)]]
     """How often the videos that show a step do it."""
     paces: dict[Step, Scale]
     """Log seconds of each step."""
@@ -113,9 +198,7 @@ class Usual:
     stretch: Scale
     """Log of one plus the seconds of the longest part beyond `new`."""
     slices: tuple[Slices, ...]
-    """Slices of the reference videos, at most `MOST`."""
     presence: Presence
-    """Model of the probability that each step was done."""
 
     @cached_property
     def swaps(self) -> dict[tuple[int, int], float]:
@@ -142,21 +225,15 @@ class Usual:
 
 
 def learn_usual(videos: Sequence[Observed], presence: Presence) -> Usual:
-    """Learn what is usual in these videos."""
     counts = graph_of_occurrences([video.occurrences for video in videos], order=False)
     number, occurs, repeats = counts.videos, dict(counts.occurs), dict(counts.times)
     often = {step: median_low(times) for step, times in repeats.items()}
-    never = {
-        "missed": good_turing((number - shown, number) for shown in occurs.values()),
-        "extra": good_turing(
-            (sum(t > often[s] for t in times), occurs[s]) for s, times in repeats.items()
-        ),
-        "fewer": good_turing(
-            (sum(t < often[s] for t in times), occurs[s])
-            for s, times in repeats.items()
-            if often[s] > 1
-        ),
-    }
+    more = [(sum(t > often[s] for t in times), occurs[s]) for s, times in repeats.items()]
+    fewer = [
+        (sum(t < often[s] for t in times), occurs[s])
+        for s, times in repeats.items()
+        if often[s] > 1
+    ]
     spent = grouped((step, math.log(s)) for video in videos for step, s in video.spent.items())
     middles = grouped(pair for video in videos for pair in video.mean_times.items())
     novelty = [v.novelty for v in videos if v.novelty is not None and len(v.novelty)]
@@ -169,13 +246,17 @@ def learn_usual(videos: Sequence[Observed], presence: Presence) -> Usual:
         videos=number,
         occurs=occurs,
         repeats=repeats,
-        paces={step: _pace(own, variance) for step, own in spent.items()},
-        length=_pace(lengths, LENGTH_SPREAD**2),
-        never=never,
+        paces={step: Scale.of_logs(own, variance) for step, own in spent.items()},
+        length=Scale.of_logs(lengths, LENGTH_SPREAD**2),
+        never={
+            "missed": good_turing([(number - shown, number) for shown in occurs.values()]),
+            "extra": good_turing(more),
+            "fewer": good_turing(fewer),
+        },
         times={step: float(np.median(own)) for step, own in middles.items()},
         orders=tuple((a, b, count) for (a, b), count in sorted(counts.first.items())),
         new=new,
-        stretch=_pace([math.log(1 + seconds) for seconds in longest], 1.0),
+        stretch=Scale.of_logs([math.log(1 + seconds) for seconds in longest], 1.0),
         slices=tuple(some_of([v.slices for v in videos if v.slices is not None], MOST)),
         presence=presence,
     )
@@ -190,9 +271,8 @@ def new_stretches(video: Observed, limit: float | None) -> list[tuple[float, flo
     return [(float(a), float(b)) for a, b in edges]
 
 
-def good_turing(counts: Iterable[tuple[int, int]]) -> float:
+def good_turing(events: Sequence[tuple[int, int]]) -> float:
     """Good-Turing probability of unseen events, from (occurrences, opportunities) of each event."""
-    events = list(counts)
     once = sum(seen == 1 for seen, _ in events)
     return (once + 0.5) / (sum(of for seen, of in events if seen == 0) + once + 1)
 
@@ -202,23 +282,13 @@ def swap_chances(first: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], 
 
     `first` counts the videos in which a was done before b.
     """
-    both = {tuple(sorted(pair)) for pair in first}
-    counted = [(first.get((a, b), 0), first.get((b, a), 0)) for a, b in both]
-    never = good_turing((min(pair), sum(pair)) for pair in counted)
-    swapped = {pair: first.get(pair[::-1], 0) for pair in first}
+    counted = {(min(p), max(p)): sorted((first.get(p, 0), first.get(p[::-1], 0))) for p in first}
+    never = good_turing([(fewer, fewer + more) for fewer, more in counted.values()])
     return {
-        pair: _chance(broken, first[pair] + broken, never)
-        for pair, broken in swapped.items()
-        if first[pair] > broken
+        pair: _chance(broken, kept + broken, never)
+        for pair, kept in first.items()
+        if kept > (broken := first.get(pair[::-1], 0))
     }
-
-
-def _pace(logs: Sequence[float], pooled: float) -> Scale:
-    """Mean and spread of log seconds, the spread shrunk towards the pooled variance."""
-    if not logs:
-        return Scale(0.0, math.sqrt(pooled), 0)
-    spread = math.sqrt((float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR))
-    return Scale(float(np.mean(logs)), max(spread, NARROWEST), len(logs))
 
 
 def _chance(seen: int, of: int, never: float) -> float:

@@ -20,6 +20,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from stepcut.app.watching import Arrivals, Journal, journal_of, stamp_of
+from stepcut.checking.guide import Alert, State, follow_pictures
 from stepcut.checking.report import EXIT_CODES, Report
 from stepcut.checking.rules import read_sentences
 from stepcut.cli import say
@@ -33,8 +34,6 @@ from stepcut.files.addresses import Address, as_path, files_below, version
 from stepcut.files.cache import wall_clock
 from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, safe_name
 from stepcut.formats import format_to_write, write
-from stepcut.guidance.follow import follow_pictures
-from stepcut.guidance.guide import Alert, State
 from stepcut.order.orders import name_of
 from stepcut.procedure.loading import load, read_outline
 from stepcut.procedure.procedure import Procedure

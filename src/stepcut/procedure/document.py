@@ -16,7 +16,7 @@ import msgspec
 
 from stepcut import colours
 from stepcut.annotations import VIEWER, Accepted, Annotation, Annotations, Origin, union
-from stepcut.checking.severity import KINDS, Severity
+from stepcut.checking.rules import SEVERITIES, Severity
 from stepcut.errors import OptionError, as_items, check_kind, choose, unknown
 from stepcut.files.names import plain
 from stepcut.timeline import Segment, Timeline, is_unnamed, time_in_video
@@ -164,7 +164,7 @@ class Document:
         kinds: Any = {
             kind: frozenset(getattr(base, kind) - self.kinds.keys())
             | {step for step, mine in self.kinds.items() if kind in mine}
-            for kind in KINDS
+            for kind in SEVERITIES
         }
         return replace(base, **kinds)
 
@@ -308,8 +308,8 @@ def kinds_in(document: Document, edit: Edit, key: str) -> dict[int, tuple[str, .
     """Severities by step number; without them, the severity of all steps merged into this one."""
     if key not in edit:
         kind, step = edit.get("severity"), edit.get("step")
-        if kind is not None and kind not in KINDS:
-            raise unknown("severity", kind, KINDS)
+        if kind is not None and kind not in SEVERITIES:
+            raise unknown("severity", kind, SEVERITIES)
         mine = [k for k in range(len(document.learned)) if document.now[k] == step]
         if not mine:
             words = "was added after learning; run teach before you set its severity."
@@ -322,7 +322,7 @@ def kinds_in(document: Document, edit: Edit, key: str) -> dict[int, tuple[str, .
         if not is_place(number, len(document.now)):
             raise refused(key, step, "is not a step.")
         for kind in as_items(key, wanted, str, "a list of severities"):
-            choose("severity", kind, dict.fromkeys(KINDS))
+            choose("severity", kind, dict.fromkeys(SEVERITIES))
         found[number] = tuple(wanted)
     return found
 

@@ -6,15 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from stepcut.checking.rules import (
-    FILE,
+    RULES_FILE,
+    SEVERITIES,
     Rule,
-    parse_rule,
+    change_rule,
     parse_rules,
     propose_rules,
     read_sentences,
-    write_rules,
 )
-from stepcut.checking.severity import KINDS
 from stepcut.files.addresses import AnyPath
 from stepcut.procedure.corrections import (
     EVENTS,
@@ -147,21 +146,21 @@ class Edits:
     def severity(self) -> dict[int, str]:
         """The severity of learned steps by number: critical, optional or free in order."""
         severity = self.document.severity(base_severity(self.folder, self.corrections))
-        return {step: kind for kind in KINDS for step in getattr(severity, kind)}
+        return {step: kind for kind in SEVERITIES for step in getattr(severity, kind)}
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         now = self.document
-        return parse_rules(read_sentences(self.folder / FILE), now.model_steps, now.former_names)
+        return parse_rules(
+            read_sentences(self.folder / RULES_FILE), now.model_steps, now.former_names
+        )
 
     def set_rule(self, sentence: str, holds: bool = True) -> Rule:
         """Add a rule to rules.toml, or remove it; return the rule."""
         with self._one_at_a_time, writing(self.folder):
             self.refresh()
-            rule = parse_rule(sentence, self.document.model_steps, self.document.former_names)
-            others = [one for one in self.rules if one != rule]
-            write_rules(self.folder / FILE, [*others, rule] if holds else others)
-            return rule
+            names = self.document.model_steps, self.document.former_names
+            return change_rule(self.folder / RULES_FILE, sentence, holds, *names)
 
     def proposed_rules(self) -> dict[Rule, str]:
         """Rules that all normal videos keep, and the question to ask."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stepcut.annotations import Annotation, Annotations, gaps
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.inputs import learn_inputs
+from stepcut.checking.gate import learn_inputs
 from stepcut.errors import OptionError
 from stepcut.features.features import Features
 from stepcut.features.video.sample import frame_at

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.checking.check import check_labels
-from stepcut.checking.rules import FILE, parse_rules, read_sentences
+from stepcut.checking.rules import RULES_FILE, parse_rules, read_sentences
 from stepcut.errors import NotLearned, OptionError, ProcedureError
 from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
@@ -55,7 +55,7 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     with damaged(folder):
         made = corrections_in(opened)
     learned, expectations = read_model(opened, folder, method, trust)
-    now, file = made.document, folder / FILE
+    now, file = made.document, folder / RULES_FILE
     try:
         severity = base_severity(folder, made)
     except OptionError as error:

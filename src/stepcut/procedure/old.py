@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from stepcut.checking.presence import Presence
-from stepcut.checking.score import MEASURES
-from stepcut.checking.severity import FILE, read_severity
+from stepcut.checking.expectations import MEASURES
+from stepcut.checking.rules import SEVERITY_FILE, read_severity
+from stepcut.checking.usual import Presence
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json
 from stepcut.files.cache import cache_dir, wall_clock
@@ -189,15 +189,15 @@ def convert(folder: Path, edits: bool = True) -> None:
             msgspec.structs.replace(event, id=event.id + len(events))
             for event in earlier.log.events
         ]
-    if (folder / FILE).exists():  # version 0.3 replaced the names of steps by numbers
+    if (folder / SEVERITY_FILE).exists():  # version 0.3 replaced the names of steps by numbers
         try:
             names = corrections.document.model_steps
             known = {name: n for n, name in enumerate(opened.learned.steps)}
-            text = read_severity(folder / FILE, names, known).to_json(names)
-            write_json(folder / FILE, text, follow=False)
+            text = read_severity(folder / SEVERITY_FILE, names, known).to_json(names)
+            write_json(folder / SEVERITY_FILE, text, follow=False)
         except OptionError:
             if not edits:  # it has names that only the lost corrections gave
-                set_aside(folder / FILE)
+                set_aside(folder / SEVERITY_FILE)
     write_bytes(folder / EVENTS, lines_of(events), follow=False)
     point(folder, opened.name)
 
@@ -227,7 +227,7 @@ def copy_before_teaching(folder: Path) -> Path | None:
 
 def _keep_original(folder: Path) -> None:
     """Copy the files of stepcut to P.0.3, or P-2.0.3 if that is another one."""
-    ours = [folder / name for name in (*OLD_FILES, FILE) if (folder / name).is_file()]
+    ours = [folder / name for name in (*OLD_FILES, SEVERITY_FILE) if (folder / name).is_file()]
     if any(_has_copies(beside, ours) for beside in _originals(folder)):
         return
     beside, number = folder.with_name(f"{folder.name}{CONVERTED}"), 2

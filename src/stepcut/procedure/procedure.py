@@ -16,9 +16,10 @@ import numpy as np
 from stepcut.annotations import Annotations, Origin, middles
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.inputs import check_inputs, unchecked_inputs, without_blind
+from stepcut.checking.gate import look
+from stepcut.checking.guide import Guide
 from stepcut.checking.report import Report, without_accepted
-from stepcut.checking.rules import parse_rules
+from stepcut.checking.rules import SEVERITIES, parse_rules
 from stepcut.colours import colour
 from stepcut.errors import OptionError, ProcedureError, VideoError, check_kind
 from stepcut.features.extract import Source, read_like, read_source
@@ -26,7 +27,6 @@ from stepcut.features.features import Features
 from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
 from stepcut.files.addresses import AnyPath, is_address, whole_path
-from stepcut.guidance.guide import Guide
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import Array, Labels
 from stepcut.methods.method import Method
@@ -68,7 +68,7 @@ from stepcut.procedure.old import first_corrections
 from stepcut.procedure.store import Change, save
 from stepcut.progress import Hook, default_hook, silent, warn_once
 from stepcut.settings import build, check_number
-from stepcut.timeline import Timeline, is_unnamed
+from stepcut.timeline import BACKGROUND, Timeline, is_unnamed
 from stepcut.version import __version__
 
 Video = str | os.PathLike[str] | Array | Features
@@ -155,7 +155,12 @@ class Procedure:
         current = self.document.annotations
         if self.learned.expectations is None:
             return current
-        severities = self.expectations.severity.by_name(self.model_steps)
+        marked = self.expectations.severity
+        severities = {
+            name: kinds
+            for number, name in enumerate(self.model_steps)
+            if (kinds := tuple(one for one in SEVERITIES if number in getattr(marked, one)))
+        }
         return msgspec.structs.replace(current, severities=severities)
 
     @property
@@ -567,7 +572,8 @@ class Procedure:
         if self._is_learned(features):
             return self.timelines[features.name]
         read = self.method.read(features.rows)
-        labels = without_blind(read.labels, features, self.expectations.inputs)
+        blind = look(features, self.expectations.inputs).blind
+        labels = np.where(blind, BACKGROUND, read.labels)
         names = self.document.names
         return timeline_of(features, labels, read.probabilities, self.steps, names=names)
 
@@ -638,7 +644,7 @@ class Procedure:
         features = self.features(video, device, progress)
         read = self.method.read(features.rows)
         report = check_labels(
-            without_blind(read.labels, features, expectations.inputs),
+            read.labels,
             seconds=features.end,
             rate=float(self.rate),
             probabilities=read.probabilities,
@@ -650,8 +656,7 @@ class Procedure:
             alarm_at=alarm_at,
             min_detection=min_detection,
             must_find=must_find,
-            blind=check_inputs(features, expectations.inputs),
-            unchecked=unchecked_inputs(features, expectations.inputs),
+            camera=look(features, expectations.inputs),
         )
         return without_accepted(report, now.fine)
 

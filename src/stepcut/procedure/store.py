@@ -13,9 +13,14 @@ import numpy as np
 import safetensors.numpy
 
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.rules import FILE as RULES
-from stepcut.checking.rules import write_rules
-from stepcut.checking.severity import FILE, KINDS, Severity, read_severity
+from stepcut.checking.rules import (
+    RULES_FILE,
+    SEVERITIES,
+    SEVERITY_FILE,
+    Severity,
+    read_severity,
+    write_rules,
+)
 from stepcut.errors import OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec, find_files
 from stepcut.files.addresses import Address, AnyPath, as_path
@@ -108,11 +113,11 @@ def read_config(path: AnyPath) -> Config:
 
 def base_severity(folder: Place, corrections: Corrections) -> Severity:
     """Read severity.json, without corrections; names that only other states have are passed over."""
-    if not (folder / FILE).exists():
+    if not (folder / SEVERITY_FILE).exists():
         return Severity()
     names: dict[str, int] = {} if is_old(folder) else dict.fromkeys(_all_names(folder), -1)
     now = corrections.document
-    return read_severity(folder / FILE, now.model_steps, names | now.former_names)
+    return read_severity(folder / SEVERITY_FILE, now.model_steps, names | now.former_names)
 
 
 def _all_names(folder: Place) -> Iterator[str]:
@@ -133,7 +138,7 @@ def has_work(path: AnyPath) -> str:
         return "corrections"
     if "teach" in verbs:
         return "annotations"
-    return FILE if (folder / FILE).exists() else ""
+    return SEVERITY_FILE if (folder / SEVERITY_FILE).exists() else ""
 
 
 def read_model(
@@ -323,17 +328,21 @@ def _keep_severity(learned: Learned, folder: Place, mine: Corrections, new: bool
         return []
     base, now = learned.expectations.severity, mine.document
     if new:
-        if base.by_name(learned.steps) or base.alarm_at:
-            write_json(folder / FILE, base.to_json(learned.steps), follow=False)
+        if base != Severity():
+            write_json(folder / SEVERITY_FILE, base.to_json(learned.steps), follow=False)
         if rules := learned.expectations.rules:
             names, former = now.model_steps, now.former_names
-            write_rules(folder / RULES, [rule.renamed(names, former) or rule for rule in rules])
+            write_rules(
+                folder / RULES_FILE, [rule.renamed(names, former) or rule for rule in rules]
+            )
         return []
     there, wanted = now.severity(base_severity(folder, mine)), now.severity(base)
     kinds = {
-        str(step): [kind for kind in KINDS if step in getattr(wanted, kind)]
+        str(step): [kind for kind in SEVERITIES if step in getattr(wanted, kind)]
         for step in range(len(learned.steps))
-        if any((step in getattr(wanted, kind)) != (step in getattr(there, kind)) for kind in KINDS)
+        if any(
+            (step in getattr(wanted, kind)) != (step in getattr(there, kind)) for kind in SEVERITIES
+        )
     }
     step = now.now[int(next(iter(kinds)))] if kinds else None
     return [("severity", {"step": step, "severity": None, "kinds": kinds})] if kinds else []

@@ -1,19 +1,20 @@
-"""Guide: the check of a recording that is not over yet: the current step, the next ones, alarms.
+"""The check of a recording that is not over yet: the current step, the next ones, alarms.
 
 The current step is the most probable one of the newest frame, given the past only; background is
 no step. A step counts as done once it was current for a quarter of its usual duration. Alarms are
 those of `check`, with its probabilities and words: a step that is missing where it was due, out of
-order, repeated or too long, and another task; at the end, a step that was not seen. They wait for
-half of the usual duration of a step, and for a reading of all frames so far to show the same: it
-looks back, so errors of the moment raise none.
+order, repeated or too long, a camera that sees nothing, and another task; at the end, a step that
+was not seen. They wait for half of the usual duration of a step, and for a reading of all frames so
+far to show the same: it looks back, so errors of the moment raise none.
 Memory is bounded: a few numbers per step, and the rows of `LONGEST` usual videos.
 """
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +22,29 @@ from numpy.typing import NDArray
 from stepcut.checking.check import check_labels, explain
 from stepcut.checking.evidence import Sign, duration, misordered, missed, repeated
 from stepcut.checking.expectations import Expectations
+from stepcut.checking.gate import ELSEWHERE, Camera, look_at, project
 from stepcut.checking.report import Finding, Report
 from stepcut.checking.rules import broken_rules
 from stepcut.checking.usual import swap_chances
 from stepcut.errors import FeatureError
+from stepcut.features.backbones.runtime import Backbone
+from stepcut.features.extract import clip_length, frames_per_row, make_clips
 from stepcut.features.features import check_rows
+from stepcut.features.video.live import Picture, Sample, open_samples
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import Online, Reading
 from stepcut.order.learn import Occurrence, find_occurrences
 from stepcut.order.orders import counted, name_of, number_of
 from stepcut.order.relations import END, next_weights
 from stepcut.settings import check_number
-from stepcut.timeline import BACKGROUND
+from stepcut.timeline import BACKGROUND, clock
 
 ENOUGH, FIRM = 0.25, 0.5
 """Shares of its usual duration after which a step counts as done, and may raise an alarm."""
-FILL = 4
-"""How often one row is repeated at most to fill a gap in a slow source."""
-OVERLOOKED = 0.05
-"""Minimum readiness of a step: the probability of an error about what is done."""
-LONGEST = 4
-"""Usual videos whose rows are kept for `end`."""
-MEMORY = 2**27
-"""Bytes for rows. If they need more, the end is judged by what the guide saw."""
-Read = Callable[[Array], Reading]
-"""Reads rows (T, d)."""
+FILL = 4  # how often one row is repeated at most to fill a gap in a slow source
+OVERLOOKED = 0.05  # least readiness of a step: the probability of an error about what is done
+LONGEST = 4  # usual videos whose rows are kept
+MEMORY = 2**27  # bytes for rows; if they need more, the end is judged by what the guide saw
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Alert:
     """
 
     kind: str
-    """missed, misordered, extra, unusual, unknown or rule, as in a check; or source (the stream)."""
+    """missed, misordered, extra, unusual, unknown, rule or input, as in a check; or source."""
     reason: str
     step: int | None = None
     confidence: float = 1.0
@@ -112,15 +111,25 @@ class State:
         }
 
 
+class Kept(NamedTuple):
+    """What is kept of a row."""
+
+    row: Array | None
+    step: int
+    belief: Array
+    projected: Array | None
+    """For the camera's sake."""
+
+
 class Guide:
     """Takes feature rows one by one and returns a `State` for each. `proc.guide()` makes one.
 
-    start        makes the online object of a method; `reset` calls it again
-    rate         rows per second
-    steps        names of the steps
-    read         reads the rows so far as a check does; without it, the end is judged by what the
-                 guide saw, and another task is not detected
-    shape        shape of a row; by default any shape is accepted
+    start  makes the online object of a method; `reset` calls it again
+    rate   rows per second
+    steps  names of the steps
+    read   reads the rows so far as a check does; without it, the end is judged by what the guide
+           saw, and another task is not detected
+    shape  shape of a row; by default any shape is accepted
 
     Examples
     --------
@@ -143,7 +152,7 @@ class Guide:
         rate: float,
         expectations: Expectations,
         steps: Sequence[str],
-        read: Read | None = None,
+        read: Callable[[Array], Reading] | None = None,
         shape: Sequence[int] | None = None,
     ) -> None:
         self.start, self.rate, self.expectations = start, rate, expectations
@@ -161,20 +170,17 @@ class Guide:
     def reset(self) -> None:
         """Start again from the beginning."""
         self.online = self.start()
-        self.rows: deque[tuple[Array | None, int, Array]] = deque(maxlen=LONGEST * self.room)
-        """The newest rows, their steps and their step probabilities."""
+        self.kept: deque[Kept] = deque(maxlen=LONGEST * self.room)  # the newest rows
         self.pushed = 0
         self.corrected: tuple[int, int] | None = None
         """(predicted step, corrected step) until the method predicts another; -1 at the start."""
-        self.time = -math.inf
+        self.time = self.blind_until = -math.inf
         self.done: list[int] = []
         # Per step: seconds since it last became the current one, when that was, seconds in all.
         self.spent, self.began, self.seconds = np.zeros((3, len(self.steps)))
         self.counts = np.zeros(len(self.steps), dtype=np.int64)
-        self.first: dict[int, Occurrence] = {}
-        """First firm occurrence of each step."""
-        self.parts: list[Occurrence] = []
-        """Firm occurrences, if there are rules."""
+        self.first: dict[int, Occurrence] = {}  # first firm occurrence of each step
+        self.parts: list[Occurrence] = []  # firm occurrences, if there are rules
         self.now = self.last = BACKGROUND
         self.reported: set[tuple[str, int | None]] = set()
         self.doubted: dict[tuple[str, int | None], int] = {}
@@ -187,16 +193,11 @@ class Guide:
         `skipped` and `alerts` are messages of the source, passed on with the state.
         """
         check_number("time", time, self.time, above=True)
-        row = check_rows([row], f"the row at {time:g} s")[
-            0
-        ]  # a copy: the caller may reuse the array
+        # A copy: the caller may reuse the array.
+        row = check_rows([row], f"the row at {time:g} s")[0]
         if self.shape not in (None, row.shape):
-            raise FeatureError(
-                f"a row has shape {row.shape}; this procedure was learned from {self.shape}.",
-                setting="row",
-                value=row.shape,
-                allowed=self.shape,
-            )
+            why = f"a row has shape {row.shape}; this procedure was learned from {self.shape}."
+            raise FeatureError(why, setting="row", value=row.shape, allowed=self.shape)
         passed = 1 / self.rate if math.isinf(self.time) else time - self.time
         # The method counts time in rows, so a row that follows a gap is repeated.
         for _ in range(min(max(round(passed * self.rate), 1), FILL)):
@@ -208,9 +209,12 @@ class Guide:
         idle = self.corrected is None and belief.max() - lowest < len(belief) * lowest
         self.now = BACKGROUND if idle else int(np.argmax(belief))
         fits = self.read is not None and row.nbytes * LONGEST * self.room <= MEMORY
-        self.rows.append((row if fits else None, self.now, belief))
+        projected = project(row[None])[0] if self.expectations.inputs else None
+        self.kept.append(Kept(row if fits else None, self.now, belief, projected))
         # A gap in the stream is not time spent.
         fresh = [*alerts, *self._count_time(min(passed, FILL / self.rate)), *self._other_task()]
+        if self.pushed % max(self.room // 20, 1) == 0:
+            fresh += self._blind_alerts()
         share = len(belief) * lowest if idle else float(belief[self.now])
         return self._state(share, tuple(fresh), skipped)
 
@@ -218,16 +222,15 @@ class Guide:
         """Check the whole video. The alerts name the critical steps, and the steps that every
         reference video does, that were not seen.
         """
-        if not self.rows:
+        if not self.kept:
             return self._state(1.0, ())
-        report = self._check(len(self.rows))
-        alerts = []
+        report, alerts = self._check(len(self.kept)), self._blind_alerts(ended=True)
         for one in report.missed:
             key = ("missed", one.step)
             if one.name in report.alarms and one.step not in self.done and key not in self.reported:
                 self.reported.add(key)
                 alerts.append(Alert("missed", one.reason, one.step, one.confidence))
-        whole = self.pushed == len(self.rows)
+        whole = self.pushed == len(self.kept)
         broken = report.findings if whole else self._broken(ended=True)
         return self._state(1.0, (*alerts, *self._rule_alerts(broken)))
 
@@ -370,7 +373,7 @@ class Guide:
 
     def _confirmed(self, sign: Sign) -> bool:
         """Whether a reading of all rows so far shows the same; True if rows are missing."""
-        rows, usual = [row for row, _, _ in self.rows if row is not None], self.expectations.usual
+        rows = [one.row for one in self.kept if one.row is not None]
         if self.read is None or len(rows) < self.pushed:
             return True
         parts = find_occurrences(self.read(np.stack(rows))[0], self.rate)
@@ -385,7 +388,7 @@ class Guide:
         if sign.kind == "extra":
             return sum(part.step == step for part in parts) > 1
         if sign.kind == "unusual":
-            longer = duration(usual.paces[step], spent[step], parts[-1])
+            longer = duration(self.expectations.usual.paces[step], spent[step], parts[-1])
             return longer.how == "long" and longer.chance < self._rare
         early = [first[step] < first[other] for other in sign.others if other in first]
         return (sign.how == "early") in early
@@ -421,11 +424,36 @@ class Guide:
         self.reported.add(key)
         return [Alert("unknown", "this is not the task that was learned", None, 0.99)]
 
+    def _camera(self, kept: Sequence[Kept]) -> Camera | None:
+        inputs, rows = self.expectations.inputs, [one.projected for one in kept]
+        return look_at(np.array(rows), self.rate, len(rows) / self.rate, inputs) if inputs else None
+
+    def _blind_alerts(self, ended: bool = False) -> list[Alert]:
+        """Report each stretch in which the camera sees nothing once; at the end, another scene."""
+        camera, alerts = self._camera(self.kept), []
+        gone = (self.pushed - len(self.kept)) / self.rate  # seconds whose rows are not kept
+        for one in camera.findings if camera else ():
+            if one.reason == ELSEWHERE:
+                fresh, key = ended and ("input", None) not in self.reported, ("input", None)
+                self.reported |= {key} if ended else set()
+            else:
+                fresh = gone + one.start > self.blind_until
+                self.blind_until = max(self.blind_until, gone + one.end)
+            if fresh:
+                alerts.append(Alert("input", f"{one.reason} from {clock(gone + one.start)}"))
+        return alerts
+
     def _check(self, newest: int) -> Report:
         """Check the newest rows."""
-        rows, steps, beliefs = zip(*list(self.rows)[-newest:], strict=True)
-        reading: Any = steps, np.stack(beliefs), None, None
-        if self.read is not None and rows[0] is not None:
+        kept = list(self.kept)[-newest:]
+        reading: Any = (
+            [one.step for one in kept],
+            np.stack([one.belief for one in kept]),
+            None,
+            None,
+        )
+        rows = [one.row for one in kept if one.row is not None]
+        if self.read is not None and rows:
             reading = self.read(np.stack(rows))
         labels, probabilities, novelty, embedding = reading
         return check_labels(
@@ -436,4 +464,36 @@ class Guide:
             novelty,
             self.steps,
             embedding=embedding,
+            camera=self._camera(kept),
         )
+
+
+def follow_pictures(
+    guide: Guide,
+    source: str,
+    rate: Fraction,
+    backbone: Backbone,
+    realtime: bool = False,
+    **waits: Any,
+) -> Iterator[State]:
+    """Follow a `source` and yield a state per sample; see `open_samples`.
+
+    `rate` and `backbone` are those of the procedure. With a clip model, states are half a clip
+    late.
+    """
+    length, per_row = clip_length(backbone), frames_per_row(backbone, rate)
+    waiting: deque[Sample] = deque()  # until their clips are complete
+    notes: list[str] = []
+
+    def pictures(samples: Iterator[Sample]) -> Iterator[Picture]:
+        for number, sample in enumerate(samples):
+            waiting.extend([sample] if number % per_row == 0 else [])
+            notes.extend(sample.notes)
+            yield sample.picture
+
+    with open_samples(source, rate * per_row, backbone.size, realtime, **waits) as samples:
+        for clip in make_clips(pictures(samples), length, per_row):
+            sample, alerts = waiting.popleft(), [Alert("source", note) for note in notes]
+            notes.clear()
+            row = backbone.extract(clip if length == 1 else clip[None])[0]
+            yield guide.push(sample.time, row, sample.skipped, alerts)
