@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from stepcut.evaluation.evaluate import reduce_edges
 from stepcut.order import ProcedureGraph, learn_graph
-from stepcut.order.likelihood import close_order, count_first, insert_relations, reduce_order
+from stepcut.order.learn import close_order, count_first, insert_relations, reduce_order
 from stepcut.paper.datasets import Task, TaskVideo
 
 BACKBONES = ("omnivore", "pe_core_b16")  # the first that a recipe has

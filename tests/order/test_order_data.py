@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stepcut.order import learn_graph
-from stepcut.order.likelihood import close_order, reduce_order
+from stepcut.order.learn import close_order, reduce_order
 from stepcut.paper.datasets import load
 
 pytestmark = pytest.mark.data

@@ -18,9 +18,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
-from stepcut.order.learn import main_places
-from stepcut.order.likelihood import close_order, order_likelihood, reduce_order
-from stepcut.order.relations import next_weights
+from stepcut.order.graph import next_weights
+from stepcut.order.learn import close_order, main_places, order_likelihood, reduce_order
 
 DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
 

@@ -33,9 +33,9 @@ from stepcut.features.features import check_rows
 from stepcut.features.video.live import Picture, Sample, open_samples
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import Online, Reading
+from stepcut.order.graph import END, next_weights
 from stepcut.order.learn import Occurrence, find_occurrences
 from stepcut.order.orders import counted, name_of, number_of
-from stepcut.order.relations import END, next_weights
 from stepcut.settings import check_number
 from stepcut.timeline import BACKGROUND, clock
 

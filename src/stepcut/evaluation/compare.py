@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stepcut.errors import OptionError
 from stepcut.evaluation.budget import error_note, is_unchecked, true_range
 from stepcut.methods import METHODS
-from stepcut.order.likelihood import count_first
+from stepcut.order.learn import count_first
 from stepcut.order.orders import counted, grouped
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline

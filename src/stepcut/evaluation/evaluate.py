@@ -35,7 +35,7 @@ from stepcut.evaluation.protocols import PROTOCOLS, Protocol, find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.files.names import match_videos, plain
 from stepcut.order import graph_of_labels
-from stepcut.order.likelihood import close_order, reduce_order
+from stepcut.order.learn import close_order, reduce_order
 from stepcut.settings import SEEDS, check_number
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline

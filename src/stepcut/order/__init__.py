@@ -1,6 +1,6 @@
 """Order of steps: per video, across videos, and as a graph of preconditions."""
 
-from stepcut.order.graph import ProcedureGraph
+from stepcut.order.graph import Duration, ProcedureGraph, Support
 from stepcut.order.learn import (
     Occurrence,
     find_occurrences,
@@ -9,7 +9,6 @@ from stepcut.order.learn import (
     orders_of_labels,
 )
 from stepcut.order.orders import Orders, rank_orders, sequence, video_order
-from stepcut.order.relations import Duration, Support
 
 __all__ = [
     "Duration", "Occurrence", "Orders", "ProcedureGraph", "Support", "find_occurrences",

@@ -1,4 +1,23 @@
-"""Learn a procedure graph from step sequences or labels."""
+"""Learn a procedure graph: which steps must precede which, from videos that contain errors.
+
+A pair (a, b) of steps is in one of three states. With r the probability that video v breaks a
+requirement:
+
+    a must precede b:   p(a first in v) = 1 - r
+    b must precede a:   p(a first in v) = r
+    free:               p(a first in v) = p, the same for all videos, with a uniform prior
+
+Two models define r. Both are fitted by EM; only the start is set by hand. *Careless videos*: every
+video has its own error rate, counted on the current edges that share no step with the pair.
+*Misplaced steps*: in every video each step is misplaced with some probability mu, and then r = 1/2
+for all its pairs. mu is learned from all its other pairs.
+
+EM finds a local optimum near its start, so it runs from several starts. The order with the highest
+likelihood of whole sequences wins. In that likelihood, a person takes any step whose preconditions
+are met, with equal probability, or by an error any remaining step. Every video has its own error
+rate, with a uniform prior. Every edge costs ln(n) / 2 for n choices (Schwarz). A precondition that
+was broken once is not required again in that video.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,29 +27,39 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaln, expit, logit, logsumexp
 
 from stepcut.errors import OptionError, wrong
-from stepcut.order.graph import ProcedureGraph
-from stepcut.order.likelihood import (
-    count_first,
-    find_precedence,
-    no_precedence,
-    reduce_order,
-)
+from stepcut.order.graph import END, START, Duration, ProcedureGraph, Support
 from stepcut.order.orders import Labels, Orders, grouped, rank_orders, video_order
-from stepcut.order.relations import END, START, Duration, Support
 from stepcut.timeline import BACKGROUND, runs
 
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.floating[Any]]
+FoundOrder = tuple[Bools, Floats]
+"""Closed order, and log probabilities (3, K, K) of the three states of each pair."""
+
+ITERATIONS = 30
+"""EM stops sooner, when the order no longer changes."""
+PRIOR = 0.5
+"""Weight of the prior of a video's error rate in edges, as a share of the number of steps."""
+LOWEST, HIGHEST = 1e-3, 0.5
+"""Range of error rates. A video that breaks half of all requirements carries no information."""
+STARTS = {"careless videos": (LOWEST, 0.05), "misplaced steps": (0.01, 0.05, 0.2)}
+"""Initial error rates. At the lowest, any pair that is contradicted once is free."""
+SHARE_FREE = 0.2
+"""Initial share of free pairs."""
+SLIP = 0.01
+"""Probability that two correctly placed steps are exchanged anyway."""
+RATES, WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2
+"""Nodes and weights of Gauss-Legendre quadrature over error rates, exact for up to 63 choices."""
+DECISIVE = 0.5 * np.log(10)
+"""Lead in nats of the likeliest state; less is "barely worth mentioning" (Jeffreys)."""
 LONG = 0.5
-"""A segment is long from this share of the longest segment of its step in the video.
-
-For a step that is done n times, the share is divided by n (`times_done`).
-"""
+"""A segment is long from this share of the longest segment of its step in the video."""
 SLIVER = 0.1
-"""Segments below this share of the video's time on the step are segmentation errors.
-
-For a step that is done n times, the share is divided by n.
-"""
+"""Segments below this share of the video's time on the step are segmentation errors. This share and
+`LONG` are divided by n for a step that is done n times (`times_done`)."""
 
 
 def learn_graph(
@@ -83,18 +112,21 @@ def learn_graph(
     places = list(map(main_places, done, laid_out))
     orders = [[number[video[at]] for at in own] for video, own in zip(done, places, strict=True)]
     weights = [[row[at] for at in own] for row, own in zip(sure, places, strict=True)]
-    found = find_precedence(orders, len(steps), weights) if order else no_precedence(len(steps))
+    closed, undecided = np.zeros((2, len(steps), len(steps)), dtype=bool)
+    if order:
+        closed, undecided = find_precedence(orders, len(steps), weights)
     first = count_first(orders, len(steps))
 
     def pairs(table: NDArray[Any]) -> list[tuple[int, int]]:
         return [(steps[a], steps[b]) for a, b in np.argwhere(table).tolist()]
 
-    edges = set(pairs(reduce_order(found.closed)))
+    edges = set(pairs(reduce_order(closed)))
     support = {}
     for a, b in edges:
         kept, broken = int(first[number[a], number[b]]), int(first[number[b], number[a]])
         support[a, b] = Support(kept, kept + broken)
     counts = [Counter(sequence) for sequence in done]
+    times = {step: tuple(sorted(own[step] for own in counts if step in own)) for step in steps}
     lengths = [grouped(zip(*both, strict=True)) for both in zip(done, laid_out, strict=True)]
     spent = {step: [sum(own[step]) for own in lengths if step in own] for step in steps}
     return ProcedureGraph(
@@ -102,16 +134,14 @@ def learn_graph(
         edges=edges,
         support=support,
         videos=len(done),
-        occurs={step: sum(step in count for count in counts) for step in steps},
-        times={
-            step: tuple(sorted(count[step] for count in counts if step in count)) for step in steps
-        },
+        occurs={step: len(own) for step, own in times.items()},
+        times=times,
         transitions=dict(Counter(pair for path in done for pair in pairwise([START, *path, END]))),
         first={(a, b): int(first[number[a], number[b]]) for a, b in pairs(first > 0)},
         durations={step: Duration.of(spent[step]) for step in steps if durations is not None},
         names=tuple(names),
-        undecided=set(pairs(np.triu(found.undecided))),
-        ahead=_ahead(done, places, pairs(found.closed)),
+        undecided=set(pairs(np.triu(undecided))),
+        ahead=_ahead(done, places, pairs(closed)),
     )
 
 
@@ -133,7 +163,6 @@ def _ahead(
 
 
 def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Refuse anything but lists of step numbers."""
     try:
         done = [list(sequence) for sequence in sequences]
     except TypeError as error:
@@ -267,20 +296,20 @@ def orders_of_labels(
     times = grouped(
         pair for video in videos.values() for pair in Counter(one.step for one in video).items()
     )
-    if all(median_low(counts) == 1 for counts in times.values()):
-        return rank_orders({name: video_order(numbers) for name, numbers in labels.items()}, names)
-    return rank_orders(
-        {name: list(first_times(video)) for name, video in videos.items()}, names, by_first=True
-    )
+    once = all(median_low(counts) == 1 for counts in times.values())
+    orders = {
+        name: video_order(numbers) if once else list(first_times(videos[name]))
+        for name, numbers in labels.items()
+    }
+    return rank_orders(orders, names, by_first=not once)
 
 
 def graph_of_labels(
     labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()
 ) -> ProcedureGraph:
     """Learn the procedure graph of labelled videos; parameters as in `orders_of_labels`."""
-    return graph_of_occurrences(
-        [find_occurrences(numbers, rate) for numbers in labels.values()], names
-    )
+    videos = [find_occurrences(numbers, rate) for numbers in labels.values()]
+    return graph_of_occurrences(videos, names)
 
 
 def graph_of_occurrences(
@@ -294,3 +323,153 @@ def graph_of_occurrences(
         confidences=[[one.sure for one in video] for video in videos],
         order=order,
     )
+
+
+# ------------------------------------------------------------------ what must precede what
+
+
+def reduce_order(closed: Bools) -> Bools:
+    """Transitive reduction of a closed order (K, K)."""
+    paths = closed.astype(np.int64)
+    return closed & ~((paths @ paths) > 0)
+
+
+def close_order(edges: Bools) -> Bools:
+    """Transitive closure of `edges` (K, K)."""
+    closed = edges.copy()
+    for middle in range(len(closed)):
+        closed |= np.outer(closed[:, middle], closed[middle])
+    return closed
+
+
+def first_in(
+    orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]] | None = None
+) -> Floats:
+    """Whether a is before b in each order, times the geometric mean of their weights: (V, K, K)."""
+    place, weight = np.full((len(orders), steps), np.inf), np.zeros((len(orders), steps))
+    for video, order in enumerate(orders):
+        place[video, list(order)] = np.arange(len(order))
+        weight[video, list(order)] = 1.0 if weights is None else weights[video]
+    earlier = place[:, :, None] < place[:, None, :]
+    return np.asarray(earlier * np.sqrt(weight[:, :, None] * weight[:, None, :]))
+
+
+def count_first(orders: Sequence[Sequence[int]], steps: int) -> NDArray[np.int64]:
+    """Number of orders in which a comes before b, (K, K)."""
+    return np.asarray(first_in(orders, steps).sum(axis=0), dtype=np.int64)
+
+
+def insert_relations(score: Floats, least: float) -> Bools:
+    """Closed order of all relations that score above `least`, highest first, without cycles."""
+    closed = np.zeros(score.shape, dtype=bool)
+    pairs = np.argwhere(score > least)
+    for a, b in pairs[np.argsort(-score[pairs[:, 0], pairs[:, 1]], kind="stable")].tolist():
+        if not closed[b, a] and not closed[a, b]:
+            before, after = closed[:, a].copy(), closed[b].copy()
+            before[a] = after[b] = True
+            closed |= np.outer(before, after)
+    return closed
+
+
+def find_precedence(
+    orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]]
+) -> tuple[Bools, Bools]:
+    """Learn whether a must precede b, directly or indirectly, and which pairs lack evidence: (K, K).
+
+    `orders` has distinct step numbers below `steps` per video, `weights` in the same layout the
+    confidence, 0 to 1, that each step is at its place.
+    """
+    kept = first_in(orders, steps, weights)
+    found = [careless_videos(kept, start) for start in STARTS["careless videos"]]
+    found += [misplaced_steps(kept, start) for start in STARTS["misplaced steps"]]
+    closed, logs = max(found, key=lambda one: order_likelihood(one[0], orders))
+    first, second = np.sort(logs, axis=0)[:0:-1]
+    undecided = ~np.eye(steps, dtype=bool) & (_seen_once(kept) | (first - second < DECISIVE))
+    return closed, undecided & ~closed & ~closed.T
+
+
+def careless_videos(kept: Floats, start: float) -> FoundOrder:
+    """Fit the order if every video has its own error rate; `kept` (V, K, K): a comes before b."""
+    broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
+    rate, share_free, error = np.full(kept.shape, start), SHARE_FREE, start
+    closed = np.zeros((steps, steps), dtype=bool)
+    for _ in range(ITERATIONS):
+        logs, share_free, new = _weigh_pairs(kept, rate, share_free)
+        if np.array_equal(new, closed):
+            break
+        closed, edges = new, reduce_order(new)
+        errors, chances = np.where(edges, broken, 0), np.where(edges, kept + broken, 0)
+        error = float((errors.sum() + 0.5) / (chances.sum() + 1))
+        rate = (_elsewhere(errors) + PRIOR * steps * error) / (_elsewhere(chances) + PRIOR * steps)
+        rate = np.clip(rate, LOWEST, HIGHEST)
+    return closed, logs
+
+
+def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
+    """Fit the order if single steps are misplaced; `kept` (V, K, K): a comes before b."""
+    broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
+    present = (kept + broken).any(axis=2)
+    moved, share_free, error = np.full(kept.shape, start), SHARE_FREE, start
+    closed = np.zeros((steps, steps), dtype=bool)
+    for iteration in range(ITERATIONS):
+        other = moved.transpose(0, 2, 1)
+        rate = SLIP + (0.5 - SLIP) * (1 - (1 - moved) * (1 - other))
+        logs, share_free, new = _weigh_pairs(kept, rate, share_free)
+        if iteration > ITERATIONS // 6 and np.array_equal(new, closed):
+            break
+        closed, shares = new, np.exp(logs - logsumexp(logs, axis=0))
+        # Log odds of "a is misplaced" from each pair: then both orders are equally likely.
+        keeps = -np.log(2 * (1 - SLIP - (0.5 - SLIP) * other))
+        breaks = -np.log(2 * (SLIP + (0.5 - SLIP) * other))
+        before, after = kept * keeps + broken * breaks, broken * keeps + kept * breaks
+        evidence = shares[0] * before + shares[1] * after
+        whole = evidence.sum(axis=2)
+        error = float(((expit(logit(error) + whole) * present).sum() + 0.5) / (present.sum() + 1))
+        error = float(np.clip(error, LOWEST, HIGHEST))
+        moved = expit(logit(error) + whole[:, :, None] - evidence)
+    return closed, logs
+
+
+def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
+    """Log-likelihood of whole `orders` in nats, less the cost of the edges; see above."""
+    nats, choices = 0.0, 0
+    for order in orders:
+        remaining = np.zeros(len(closed), dtype=bool)
+        remaining[list(order)] = True
+        required = remaining.copy()
+        logs = np.log(WEIGHTS)
+        for step in order:
+            needed = closed[:, step] & required
+            ready = max(int((remaining & ~closed[required].any(axis=0)).sum()), 1)
+            left = int(remaining.sum())
+            if left > 1:  # p(step) = (1 - e) / ready + e / left, or e / left if it is not ready
+                logs += np.log((0.0 if needed.any() else (1 - RATES) / ready) + RATES / left)
+            required &= ~needed
+            remaining[step] = required[step] = False
+        nats, choices = nats + float(logsumexp(logs)), choices + len(order)
+    return float(nats - 0.5 * np.log(max(choices, 2)) * reduce_order(closed).sum())
+
+
+def _weigh_pairs(kept: Floats, rate: Floats, share_free: float) -> tuple[Floats, float, Bools]:
+    """Log probabilities (3, K, K) of the states, share of free pairs, and the order."""
+    broken, pairs = kept.transpose(0, 2, 1), ~np.eye(kept.shape[1], dtype=bool)
+    required = (np.log1p(-rate) * kept + np.log(rate) * broken).sum(axis=0)
+    required = required + np.log((1 - share_free) / 2)
+    free = betaln(kept.sum(axis=0) + 1, broken.sum(axis=0) + 1) + np.log(share_free)
+    logs = np.stack([required, required.T, free])
+    shares = np.exp(logs - logsumexp(logs, axis=0))
+    closed = insert_relations(np.where(pairs & ~_seen_once(kept), shares[0], 0.0), 0.5)
+    return logs, float((shares[2][pairs].sum() + 2) / (pairs.sum() + 6)), closed
+
+
+def _seen_once(kept: Floats) -> Bools:
+    """Pairs that fewer than two videos show, (K, K)."""
+    return np.asarray((kept + kept.transpose(0, 2, 1)).sum(axis=0) < 1.5)
+
+
+def _elsewhere(amount: Floats) -> Floats:
+    """Sum of amounts (V, K, K) over edges that share no step with the pair (a, b)."""
+    both = amount + amount.transpose(0, 2, 1)
+    touching = both.sum(axis=2)
+    total = touching.sum(axis=1)[:, None, None] / 2
+    return np.asarray(np.maximum(total - touching[:, :, None] - touching[:, None, :] + both, 0))

@@ -29,10 +29,8 @@ def video_order(labels: Labels) -> list[int]:
     """
     numbers = np.asarray(labels, dtype=np.int64)
     if numbers.ndim != 1:
-        raise OptionError(
-            f"labels has shape {numbers.shape}; give one row, a step number per frame.",
-            setting="labels",
-        )
+        what = f"labels has shape {numbers.shape}; give one row, a step number per frame."
+        raise OptionError(what, setting="labels")
     times = np.arange(len(numbers))  # n, not n / p: division would round equal means apart
     steps = np.unique(numbers[numbers != BACKGROUND])
     mean = {int(step): float(times[numbers == step].mean()) for step in steps}
@@ -48,10 +46,8 @@ def sequence(labels: Labels) -> list[int]:
     >>> sequence([0, 0, -1, 0, 1, 1, 0, -1])
     [0, 1, 0]
     """
-    return [
-        int(step)
-        for step, _ in groupby(int(number) for number in labels if int(number) != BACKGROUND)
-    ]
+    numbers = (int(number) for number in labels)
+    return [step for step, _ in groupby(number for number in numbers if number != BACKGROUND)]
 
 
 @dataclass(frozen=True)
@@ -97,8 +93,7 @@ class Orders:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        def isolated(name: str) -> str:
-            """Keep the direction of the arrows between right-to-left names."""
+        def isolated(name: str) -> str:  # arrows keep their direction between right-to-left names
             return f"<bdi>{escape(name)}</bdi>"
 
         rows = "".join(
@@ -117,8 +112,6 @@ def rank_orders(
     orders: Mapping[str, Sequence[int]], names: Sequence[str] = (), by_first: bool = False
 ) -> Orders:
     """Group equal orders of videos, by name, and rank them by their number of videos.
-
-    Orders with equally many videos keep their sequence.
 
     >>> print(rank_orders({"a.mp4": [0, 1], "b.mp4": [1, 0], "c.mp4": [0, 1]}, ["pour", "stir"]))
     <Orders 2 distinct, of 3 videos>
@@ -172,5 +165,4 @@ def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def counted(videos: int) -> str:
-    """`1 video`, `2 videos`."""
     return f"{videos} video" if videos == 1 else f"{videos} videos"

@@ -8,8 +8,6 @@ from typing import Any
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import Orders, name_of
 
-VERSION = 1
-
 
 def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> dict[str, Any]:
     """Return the steps with preconditions and durations, and the orders of the videos.
@@ -17,18 +15,40 @@ def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> di
     `preconditions` lists direct ones only. An optional precondition applies only if it is done at
     all.
     """
+    described = [
+        {
+            "id": identifier(step),
+            "step": step,
+            "name": name_of(step, steps),
+            "preconditions": [
+                {"id": identifier(before), **graph.support[before, step]._asdict()}
+                for before, after in sorted(graph.edges)
+                if after == step
+            ],
+            "optional": step in graph.optional,
+            "done_in": graph.occurs[step],
+            "times": {"usual": graph.usual_times(step), "most": graph.times[step][-1]},
+            "duration": graph.duration_of(step),
+        }
+        for step in graph.steps
+    ]
+
+    def keeps(order: Sequence[int]) -> bool:
+        place = {step: at for at, step in enumerate(order)}
+        return all(place[a] < place[b] for a, b in graph.edges if a in place and b in place)
+
     return {
         "format": "stepcut-plan",
-        "version": VERSION,
+        "version": 1,
         "videos": graph.videos,
-        "steps": [_step(graph, step, steps) for step in graph.steps],
+        "steps": described,
         "start": [identifier(step) for step in graph.sources],
         "end": [identifier(step) for step in graph.sinks],
         "alternatives": [
             {
                 "order": [identifier(step) for step in order],
                 "videos": len(videos),
-                "keeps": _keeps(graph, order),
+                "keeps": keeps(order),
             }
             for order, videos in orders
         ],
@@ -37,39 +57,11 @@ def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> di
 
 def read_schema() -> dict[str, Any]:
     """Return the JSON schema (draft 2020-12) of a plan."""
-    schema: dict[str, Any] = json.loads(
-        files("stepcut.order").joinpath("plan.schema.json").read_text(encoding="utf-8")
-    )
+    text = files("stepcut.order").joinpath("plan.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
     return schema
 
 
 def identifier(step: int) -> str:
     """Stable identifier of a step; it does not change when the step is renamed."""
     return f"step_{step}"
-
-
-def _step(graph: ProcedureGraph, step: int, steps: Sequence[str]) -> dict[str, Any]:
-    return {
-        "id": identifier(step),
-        "step": step,
-        "name": name_of(step, steps),
-        "preconditions": [
-            {
-                "id": identifier(before),
-                "kept": graph.support[before, step].kept,
-                "together": graph.support[before, step].together,
-            }
-            for before, after in sorted(graph.edges)
-            if after == step
-        ],
-        "optional": step in graph.optional,
-        "done_in": graph.occurs[step],
-        "times": {"usual": graph.usual_times(step), "most": graph.times[step][-1]},
-        "duration": graph.durations[step]._asdict() if step in graph.durations else None,
-    }
-
-
-def _keeps(graph: ProcedureGraph, order: Sequence[int]) -> bool:
-    """Whether an order satisfies every precondition."""
-    place = {step: at for at, step in enumerate(order)}
-    return all(place[a] < place[b] for a, b in graph.edges if a in place and b in place)
