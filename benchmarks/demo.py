@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 
-from shared import arguments, report
+from shared import arguments, cpu_of_children, report
 
 FIGURES = r"truth: (\d+) % without labels, (\d+) % with three.*?scores (\d+) %"
 """F1 without labels, with three labelled videos, and of the uniform baseline."""
 
 
 def main() -> None:
-    """Run the demo once per seed."""
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 0")
     seeds = parser.parse_args().seeds
@@ -31,7 +29,7 @@ def main() -> None:
     checked = []
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as folder:
-            began, used = time.monotonic(), _cpu()
+            began, used = time.monotonic(), cpu_of_children()
             words = ["demo", "--quiet", "--seed", str(seed), "-o", folder]
             told = subprocess.run(
                 [sys.executable, "-m", "stepcut", *words],
@@ -45,18 +43,12 @@ def main() -> None:
         before, after, uniform = found.groups()
         print(
             f"{seed:>4}  {before:>14}  {after:>12}  {uniform:>16}  "
-            f"{time.monotonic() - began:>7.0f}  {_cpu() - used:>11.0f}"
+            f"{time.monotonic() - began:>7.0f}  {cpu_of_children() - used:>11.0f}"
         )
         lines = [line.strip() for line in told.splitlines() if "→" in line]
         checked += [f"  seed {seed}: {' '.join(line.split())}" for line in lines]
     print("\nNew videos: the mistake that was made, and what the check reported.")
     print("\n".join(checked))
-
-
-def _cpu() -> float:
-    """CPU seconds of all finished child processes."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ of each; single recipes and toy kitchens alone. Random parts of the videos are t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -28,28 +29,23 @@ SEEDS = range(6)
 Rows = list[NDArray[np.float32]]
 
 
-class Folder:
-    """Videos learned together."""
-
-    def __init__(self, rows: Rows, rate: float) -> None:
-        method = StepCut(rate=rate).fit(rows)
-        self.videos = [method.read(one).embedding for one in rows]
-
-    def groups(self, places: list[int]) -> list[list[int]]:
-        return find_groups([self.videos[place] for place in places])
+def learn(rows: Rows, rate: float) -> Callable[[Sequence[int]], list[list[int]]]:
+    """Learn videos together; return what finds the groups among some of them."""
+    method = StepCut(rate=rate).fit(rows)
+    videos = [method.read(one).embedding for one in rows]
+    return lambda places: find_groups([videos[place] for place in places])
 
 
 def mixed(first: Rows, second: Rows, rate: float) -> list[float | None]:
     """For each size: percent of draws in which both tasks are noticed and the groups are right."""
-    folder, rng = Folder([*first, *second], rate), np.random.default_rng(0)
+    groups, rng = learn([*first, *second], rate), np.random.default_rng(0)
     found: list[float | None] = []
     for one, two in SIZES:
-        truth = [[*range(one)], [*range(one, one + two)]]
-        right = 0
+        truth, right = [[*range(one)], [*range(one, one + two)]], 0
         for _ in range(DRAWS):
             places = rng.permutation(len(first))[:one].tolist()
             places += (len(first) + rng.permutation(len(second))[:two]).tolist()
-            right += sorted(folder.groups(places)) == truth
+            right += sorted(groups(places)) == truth
         enough = one <= len(first) and two <= len(second)
         found.append(100 * right / DRAWS if enough else None)
     return found
@@ -57,11 +53,11 @@ def mixed(first: Rows, second: Rows, rate: float) -> list[float | None]:
 
 def single(rows: Rows, rate: float) -> list[float | None]:
     """Percent of random parts of each size that are taken for two tasks."""
-    folder, rng = Folder(rows, rate), np.random.default_rng(0)
+    groups, rng = learn(rows, rate), np.random.default_rng(0)
 
     def taken(part: int) -> float:
         draws = [rng.permutation(len(rows))[:part].tolist() for _ in range(DRAWS)]
-        return 100 * float(np.mean([bool(folder.groups(places)) for places in draws]))
+        return 100 * float(np.mean([bool(groups(places)) for places in draws]))
 
     return [taken(part) if part <= len(rows) else None for part in PARTS]
 

@@ -90,10 +90,8 @@ def sliced(name: str, kind: str, rows: list[Any], steps: int) -> Task:
 def read_tables(folder: Path, rate: float) -> tuple[list[Any], list[Any]]:
     """Features as .npy, and labels as tables of start, end and step."""
     files = sorted((folder / "features").glob("*.npy"))[:MOST]
-    tables = []
-    for file in files:
-        with open(folder / "labels" / f"{file.stem}.csv", encoding="utf-8-sig") as text:
-            tables.append(list(csv.DictReader(text)))
+    texts = [(folder / "labels" / f"{file.stem}.csv").read_text("utf-8-sig") for file in files]
+    tables = [list(csv.DictReader(text.splitlines())) for text in texts]
     names = sorted({line["step"] for table in tables for line in table})
     rows = [np.load(file) for file in files]
     true = [np.zeros(len(one), dtype=np.int64) for one in rows]
@@ -155,10 +153,11 @@ def report(known: dict[str, dict[str, Any]]) -> str:
         lines += [f"| {name} | " + " | ".join(f"{100 * x:.0f}" for x in cells) + " |"] * bool(cells)
     right = [100 * one["right"] for one in known.values() if one["kind"] == "recorded"]
     low, high = f"{min(right):.0f}", f"{max(right):.0f}"
-    lines.append(f"\n{len(right)} recorded tasks, without labels: {low} to {high} %,")
-    lines.append(f"median {np.median(right):.0f}. One labelled video, or clicks: not measured.\n")
-    lines.append("| tasks | labelled videos | draws | truth in the 80 % interval, % |")
-    lines.append("|---|--:|--:|--:|")
+    lines += [
+        f"\n{len(right)} recorded tasks, without labels: {low} to {high} %,",
+        f"median {np.median(right):.0f}. One labelled video, or clicks: not measured.\n",
+        "| tasks | labelled videos | draws | truth in the 80 % interval, % |\n|---|--:|--:|--:|",
+    ]
     lines += [f"| {key} | {len(x)} | {100 * np.mean(x):.0f} |" for key, x in inside.items()]
     lines.append("\n| videos | sets | warned: seem to share no steps |\n|---|--:|--:|")
     for kind in dict.fromkeys(one["kind"] for one in known.values()):

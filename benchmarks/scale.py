@@ -1,9 +1,8 @@
 """Measure the cost of workers and Ray on this machine, and extrapolate to a cluster.
 
-    python benchmarks/scale.py                                              print the tables
-    python benchmarks/scale.py --write benchmarks/reports/scale.md         and keep them
+    python benchmarks/scale.py [--write benchmarks/reports/scale.md]
 
-Costs of a GPU in `scale_costs.json` come from `training.py` and `extract.py --device cuda`. Runs are
+Costs of a GPU in `scale_costs.json` come from 0.2.0 and `extract.py --device cuda`. Runs are
 interleaved; medians are shown.
 """
 
@@ -11,23 +10,24 @@ from __future__ import annotations
 
 import json
 import platform
-import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import shared
-from extract import cpu_seconds, decode_all, make_films, make_long_film, peak_of_worker
+from extract import FPS, decoding, make_films, make_long_film, peak_of_worker
+from extract import measure as timed
 from stepcut.features.extract import extract
+from stepcut.features.video.sample import sample_frames
 from stepcut.files.atomic import write_json
 from stepcut.parallel.engine import Local, count_cores
 from stepcut.progress import duration
 from stepcut.version import __version__
 
-FPS = 2
 KEPT = Path(__file__).with_name("scale_costs.json")
 HOURS = {"EgoProceL": 62, "Ego4D": 3670}
 TASKS = {"EgoProceL": 16, "Ego4D": 947}
@@ -39,38 +39,34 @@ Costs = dict[str, Any]
 def main() -> None:
     parser = shared.arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="one run, short videos")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="keep costs and tables")
     args = parser.parse_args()
     costs = json.loads(KEPT.read_text())
-    costs |= measure(args.quick, 1 if args.quick else args.rounds)
+    costs |= measure(args.rounds)
     tables = {"figures": figures(costs), "plan": plan(costs)}
     print("\n\n".join(tables.values()))
     if args.write:
         write_json(KEPT, costs)
-        top = shared.head("none", "made 640 x 480 videos")
-        page = shared.fill(shared.renew_head(args.write.read_text(), top), tables)
-        args.write.write_text(page)
+        args.write.write_text(shared.fill(args.write.read_text(), tables))
 
 
-def measure(quick: bool, rounds: int) -> Costs:
+def measure(rounds: int) -> Costs:
     """Measure all costs of this machine."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        films = make_films(folder, count=4 if quick else 6, seconds=15 if quick else 60)
+        films = make_films(folder, count=6, seconds=60)
         workers = measure_workers(films, folder, rounds)
         begun = time.process_time()
-        decode_all(films[:2], 1)
-        decode = (time.process_time() - begun) / (workers["frames"] / len(films) * 2)
-        lengths = [1, 2] if quick else [1, 4, 16]
-        long = {n: make_long_film(folder / f"long{n}.mp4", n, 320, 240) for n in lengths}
+        decoding(films, 1)()
+        decode = (time.process_time() - begun) / workers["frames"]
+        long = {n: make_long_film(folder / f"long{n}.mp4", n, 320, 240) for n in (1, 4, 16)}
         memory = {str(n): peak_of_worker(film, "cpu") for n, film in long.items()}
     return {
         "machine": f"{platform.machine()}, {platform.system()}",
         "version": __version__,
         "cpu_frame": workers.pop("cpu_frame"),
         "cpu_decode": decode,
-        "cpu_step": measure_step(60 if quick else 300),
+        "cpu_step": measure_step(),
         "efficiency": workers["efficiency"],
         "measured": {**workers, "memory": memory},
     }
@@ -81,40 +77,34 @@ def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, A
     from stepcut.parallel.engine import Ray
 
     begun = time.perf_counter()
-    engines: dict[str, Any] = {"2 on Ray": Ray(2), "1": Local(1), "2": Local(2)}
+    engines: dict[str, Any] = {"ray": Ray(2), "one": Local(1), "two": Local(2)}
     start = time.perf_counter() - begun
-    wall: dict[str, list[float]] = {name: [] for name in engines}
-    cpu: dict[str, list[float]] = {name: [] for name in engines}
-    frames = 0
-    for turn in range(-1, rounds):  # the first one starts workers and builds networks
-        for name, engine in engines.items():
-            begun, busy, cache = time.perf_counter(), cpu_seconds(), folder / f"{turn}-{name}"
-            found, _ = extract(films, fps=FPS, cache=cache, device="cpu", engine=engine)
-            frames = sum(len(one.rows) for one in found)
-            if turn >= 0:
-                wall[name].append(time.perf_counter() - begun)
-                cpu[name].append(cpu_seconds() - busy)
+    frames = sum(1 for film in films for _ in sample_frames(film, FPS, 16))
+
+    def run(engine: Any) -> None:
+        with tempfile.TemporaryDirectory(dir=folder) as cache:
+            extract(films, fps=FPS, cache=cache, device="cpu", engine=engine)
+
+    spent = timed({name: (partial(run, engine), 1) for name, engine in engines.items()}, rounds)
     for engine in engines.values():
         engine.close()
-
-    def ratio(times: dict[str, list[float]], over: str, under: str) -> float:
-        return statistics.median(a / b for a, b in zip(times[over], times[under], strict=True))
-
+    one, two, ray = (spent[name] for name in ("one", "two", "ray"))
+    over = np.median(ray / two, axis=0) - 1
     return {
         "cores": count_cores(),
         "frames": frames,
         "rounds": rounds,
-        "rate_1": frames / statistics.median(wall["1"]),
-        "rate_2": frames / statistics.median(wall["2"]),
-        "efficiency": ratio(cpu, "1", "2"),
-        "ray": ratio(wall, "2 on Ray", "2") - 1,
-        "ray_cpu": ratio(cpu, "2 on Ray", "2") - 1,
+        "rate_1": frames / float(np.median(one[:, 0])),
+        "rate_2": frames / float(np.median(two[:, 0])),
+        "efficiency": float(np.median(one[:, 1] / two[:, 1])),
+        "ray": float(over[0]),
+        "ray_cpu": float(over[1]),
         "ray_start": start,
-        "cpu_frame": statistics.median(cpu["2"]) / frames,
+        "cpu_frame": float(np.median(two[:, 1])) / frames,
     }
 
 
-def measure_step(steps: int) -> float:
+def measure_step(steps: int = 300) -> float:
     """CPU seconds of one training iteration on vectors of 1,280 numbers, on one core."""
     import torch
 
@@ -146,24 +136,17 @@ def figures(costs: Costs) -> str:
         "a frame, decoded and embedded, on one core": f"{1000 * costs['cpu_frame']:.1f} ms, "
         f"of which {1000 * costs['cpu_decode']:.1f} ms decoding",
         "a training iteration on vectors, on one core": f"{1000 * costs['cpu_step']:.1f} ms",
-        "the same on maps, on an H200 (`training.py`)": f"{1000 * costs['gpu_step']:.1f} ms",
+        "the same on maps, on an H200 (0.2.0)": f"{1000 * costs['gpu_step']:.1f} ms",
         "a frame embedded by an H200 (`extract.py`)": f"{1000 * costs['gpu_frame']:.2f} ms",
     }
-    head = [
-        f"stepcut {costs['version']}, {m['cores']} cores ({costs['machine']}): {m['frames']} frames "
-        f"of 640x480 videos, {m['rounds']} interleaved runs, medians.",
-        "",
-        "| | |",
-        "|---|---|",
-    ]
-    return "\n".join([*head, *(f"| {what} | {value} |" for what, value in rows.items())])
+    head = f"stepcut {costs['version']}, {m['cores']} cores ({costs['machine']}): {m['frames']} frames "
+    head += f"of 640x480 videos, {m['rounds']} interleaved runs, medians.\n\n| | |\n|---|---|"
+    return "\n".join([head, *(f"| {what} | {value} |" for what, value in rows.items())])
 
 
 def plan(costs: Costs) -> str:
-    """Time and cost of every size for every collection, and its bottleneck.
-
-    Extraction on GPUs takes as long as the slower of decoding (on all cores) and the network (on
-    all GPUs). Tasks are learned in parallel.
+    """Time and cost of every size for every collection, and its bottleneck: on GPUs the slower of
+    decoding on all cores and the network on all GPUs; tasks are learned in parallel.
     """
     lines = ["| data | hardware | features | learning | cost | bottleneck |", "|---" * 6 + "|"]
     for data, hours in HOURS.items():

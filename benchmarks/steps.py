@@ -1,128 +1,76 @@
-"""How well the probability of a step predicts whether it was done: `python benchmarks/steps.py DATA [MORE] --keep FILE`.
+"""How well the probability of a step predicts whether it was done: `python benchmarks/steps.py DATA [MORE]`.
 
-DATA and MORE are folders of CaptainCook4D. A fifth of the recordings is held out at a time; a procedure is learned from
-the normal ones among the others, all or three of them labelled. In every normal held-out recording each step is judged
-as it is and after its rows were removed. FILE keeps the probabilities, a JSON line per fold, so that the script continues
-where it stopped; benchmarks/reports/steps.md is written from it.
+DATA and MORE are folders of CaptainCook4D. A procedure is learned from normal recordings, all or three
+of them labelled, as in `verdicts.py`. In every normal held-out recording each step is judged as it is
+(present) and after its rows were removed.
 """
 
 from __future__ import annotations
 
-import argparse
-from functools import partial
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shared import Kept, add_reduce, head, reduce_features
-from stepcut.paper.datasets import Task, load
-from use_figures import area, backbone_of, is_wrong, true_labels
-from verdicts import FEWEST, FOLDS, REDUCED, Learned
+from shared import arguments, report
+from stepcut.tables import Table
+from verdicts import Learned, Rows, area, trials_of_recipes
 
-REPORT = Path(__file__).parent / "reports" / "steps.md"
 LEVELS = (0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75)
-BEFORE = {"all": (54.7, 8.7), "3": (53.4, 10.4)}
-"""Version 0.2.0 on the same folds: percent called *not seen*, of removed steps and of present ones."""
 
 
-def judge(task: Task, fold: int) -> dict[str, Any]:
-    """For all and for three labelled recordings, the probabilities of removed and of present steps."""
-    backbone = backbone_of(task)
-    videos = list(task.with_features(backbone))
-    order = np.random.default_rng(0).permutation(len(videos))
-    held = [videos[place] for place in sorted(order[fold::FOLDS])]
-    own = [video for video in videos if video not in held and not is_wrong(video)]
-    found: dict[str, Any] = {how: {"removed": [], "present": []} for how in BEFORE}
-    if len(own) < FEWEST:
-        return found
-    rows = [video.read_features(backbone) for video in own]
-    true = [true_labels(video, len(x)) for video, x in zip(own, rows, strict=True)]
-    first = Learned(rows, len(task.steps))
-    drawn = np.random.default_rng(fold).permutation(len(own))
-    for how, chosen in (("all", drawn), ("3", drawn[:3])):
-        labels = [one if place in chosen else None for place, one in enumerate(true)]
-        learned = Learned(rows, len(task.steps), labels, before=first)
-        for video in held:
-            if is_wrong(video):
-                continue
-            x = video.read_features(backbone)
-            cut = true_labels(video, len(x))
-            whole = _probabilities(learned, x)
-            for step in np.unique(cut[cut >= 0]).tolist():
-                found[how]["present"].append(whole.get(step, 0.0))
-                found[how]["removed"].append(_probabilities(learned, x[cut != step]).get(step, 0.0))
-    return found
+def probabilities(learned: Learned, rows: Rows) -> dict[int, float]:
+    return defaultdict(float, {one.step: one.probability for one in learned.check(rows).steps})
 
 
-def _probabilities(learned: Learned, rows: NDArray[Any]) -> dict[int, float]:
-    return {one.step: round(one.probability, 4) for one in learned.check(rows).steps}
-
-
-def report(results: list[dict[str, Any]]) -> str:
-    """The text of the report."""
-    lines = [
-        "# Steps: how well the probability predicts whether a step was done",
-        "",
-        head(
-            0, "CaptainCook4D, held-out normal recordings", "python benchmarks/steps.py DATA MORE"
-        ),
-        "",
-        "Each step is judged as it is (present) and after its rows were removed. A step is called *not seen* below 0.25.",
+def show(how: str, removed: list[float], present: list[float]) -> None:
+    """Print what a limit finds, and how often the steps of a probability were done."""
+    both, done = np.array([*removed, *present]), np.repeat([0, 1], [len(removed), len(present)])
+    curve = area((-both).tolist(), (done == 0).tolist())
+    title = (
+        f"{how} normal recordings labelled: {len(present)} steps, area under the ROC {curve:.1f}"
+    )
+    limits = [
+        [f"{level:g}", *(100 * float(np.less(each, level).mean()) for each in (removed, present))]
+        for level in LEVELS
     ]
-    for how, said in BEFORE.items():
-        removed, present = (
-            np.array([p for one in results for p in one[how][kind]])
-            for kind in ("removed", "present")
-        )
-        both = [*removed, *present]
-        curve = area([-p for p in both], [True] * len(removed) + [False] * len(present))
-        lines += [
-            "",
-            f"## {'All' if how == 'all' else 'Three'} normal recordings labelled",
-            "",
-            f"{len(present)} steps. Area under the ROC {curve:.1f}. Version 0.2.0 called {said[0]} % of removed and",
-            f"{said[1]} % of present steps *not seen*.",
-            "",
-            "| probability below | removed steps found, % | present steps called missing, % |",
-            "|---|---|---|",
+    print(Table(["below", "removed found, %", "present called missing, %"], limits, title))
+    fifth = np.minimum(both * 5, 4).astype(int)
+    parts = [(n, fifth == n) for n in range(5) if n in fifth]
+    lines = [
+        [
+            f"{n / 5} to {(n + 1) / 5}",
+            int(here.sum()),
+            *(100 * x[here].mean() for x in (both, done)),
         ]
-        lines += [
-            f"| {at} | {100 * (removed < at).mean():.1f} | {100 * (present < at).mean():.1f} |"
-            for at in LEVELS
-        ]
-        lines += ["", "| probability | steps | mean probability | done, % |", "|---|---|---|---|"]
-        shares, done = np.array(both), np.repeat([0, 1], [len(removed), len(present)])
-        for low in np.arange(0, 1, 0.2):
-            there = (shares >= low) & (shares < low + 0.2 + (low > 0.7))
-            if there.any():
-                lines.append(
-                    f"| {low:.1f} to {low + 0.2:.1f} | {there.sum()} | {shares[there].mean():.2f} | "
-                    f"{100 * done[there].mean():.0f} |"
-                )
-    return "\n".join(lines) + "\n"
+        for n, here in parts
+    ]
+    print(Table(["probability", "steps", "mean, %", "done, %"], lines), end="\n\n")
 
 
 def main() -> None:
-    """Judge what is not kept yet, and write the report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("data", nargs="+", type=Path, help="folders of CaptainCook4D")
-    parser.add_argument("--keep", type=Path, required=True)
-    add_reduce(parser, REDUCED)
-    args = parser.parse_args()
-    kept, results = Kept(args.keep), []
-    for folder in reduce_features(args.data, args.reduce):
-        for task in load("captaincook4d", str(folder)):
-            if task.graph is not None:
-                for fold in range(FOLDS):
-                    results.append(kept.get(f"{task.name} {fold}", partial(judge, task, fold)))
-    REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(report(results), encoding="utf-8")
-    print(REPORT)
+    found: dict[str, tuple[list[float], list[float]]] = {"All": ([], []), "Three": ([], [])}
+    for trial in trials_of_recipes(parser.parse_args().data):
+        rows, true = [list(one) for one in zip(*trial.own, strict=True)]
+        first = Learned(rows, trial.steps)
+        chosen = np.random.default_rng(0).permutation(len(rows))
+        for how, count in (("All", len(rows)), ("Three", 3)):
+            known = [one if n in chosen[:count] else None for n, one in enumerate(true)]
+            learned, (removed, present) = (
+                Learned(rows, trial.steps, known, before=first),
+                found[how],
+            )
+            for x, labels in trial.new:
+                whole = probabilities(learned, x)
+                for step in np.unique(labels[labels >= 0]).tolist():
+                    present.append(whole[step])
+                    removed.append(probabilities(learned, x[labels != step])[step])
+    for how, (removed, present) in found.items():
+        show(how, removed, present)
 
 
 if __name__ == "__main__":
-    main()
+    with report(__file__):
+        main()

@@ -1,7 +1,5 @@
-"""Judge orders: `python benchmarks/use.py DATA [MORE]`, the graph and the next step from true step sequences.
-
-DATA and MORE are folders of CaptainCook4D (see `stepcut data info captaincook4d`). Every figure stands beside
-something simpler. `verdicts.py` judges check and guide.
+"""Judge orders: `python benchmarks/use.py DATA [MORE]`, the graph and the next step from true step
+sequences of CaptainCook4D, each beside something simpler.
 """
 
 from __future__ import annotations
@@ -11,97 +9,104 @@ from pathlib import Path
 
 import numpy as np
 
-from shared import arguments
-from stepcut.order import learn_graph
-from stepcut.paper.datasets import Task, load
+from shared import arguments, is_wrong
+from stepcut.evaluation.evaluate import reduce_edges
+from stepcut.order import ProcedureGraph, learn_graph
+from stepcut.order.learn import count_first, insert_relations, reduce_order
+from stepcut.paper.datasets import Task, TaskVideo, load
 from stepcut.tables import Cell, Table
 from stepcut.version import __version__
-from use_figures import (
-    count_edges,
-    f1,
-    is_wrong,
-    next_hits,
-    random_task,
-    true_edges,
-    true_sequence,
-    with_ends,
-)
+
+Walk = list[int]
+Edges = set[tuple[int, int]]
+
+
+def walk_of(task: Task, video: TaskVideo) -> Walk:
+    """The true steps of a recording by number, in the order in which they begin."""
+    return [task.steps.index(segment.step) for segment in video.timeline]
+
+
+def f1(found: Edges, true: Edges, steps: int = 0) -> float:
+    """F1 of edges in percent; with `steps`, also of those from START (-1) and to END (-2)."""
+
+    def whole(edges: Edges) -> Edges:
+        first = {(-1, s) for s in range(steps) if all(b != s for _, b in edges)}
+        return edges | first | {(s, -2) for s in range(steps) if all(a != s for a, _ in edges)}
+
+    found, true = whole(found), whole(true)
+    return 100 * 2 * len(found & true) / max(len(found) + len(true), 1)
+
+
+def count_edges(walks: Sequence[Walk], steps: int) -> Edges:
+    """The baseline: what comes first in all videos that do both, transitively reduced."""
+    counts = count_first([list(dict.fromkeys(walk)) for walk in walks], steps)
+    # of equally certain relations the better supported first
+    always = np.where((counts > 0) & (counts.T == 0), 1 + 1e-6 * counts, 0.0)
+    return {(a, b) for a, b in np.argwhere(reduce_order(insert_relations(always, 0.0))).tolist()}
 
 
 def graph_table(tasks: Sequence[Task]) -> Table:
     """Edge F1 on true sequences."""
     rows: list[list[Cell]] = []
     for task in tasks:
-        true, steps = true_edges(task), range(len(task.steps))
-        every = [true_sequence(task, video) for video in task]
-        clean = [true_sequence(task, video) for video in task if not is_wrong(video)]
+        count, index = len(task.steps), task.steps.index
+        true = {(index(a), index(b)) for a, b in reduce_edges(task.graph or ())}
+        every = [walk_of(task, video) for video in task]
+        clean = [walk_of(task, video) for video in task if not is_wrong(video)]
         cells: list[Cell] = [task.name, len(every), len(clean)]
-        for sequences in (every, clean):
-            for edges in (
-                learn_graph(sequences).edges,
-                count_edges(sequences, len(task.steps), 1.0),
-            ):
-                cells += [f1(edges, true), f1(with_ends(edges, steps), with_ends(true, steps))]
+        for walks in (every, clean):
+            for edges in (learn_graph(walks).edges, count_edges(walks, count)):
+                cells += [f1(edges, true), f1(edges, true, count)]
         rows.append(cells)
-    columns = [
-        "recipe",
-        "videos",
-        "clean",
-        *(f"{a}{b}" for a in ("", "clean ") for b in ("ours", "ends", "all", "all ends")),
-    ]
-    return _mean(Table(columns, rows, "The procedure graph from true sequences, edge F1 in percent", [
+    names = [f"{a}{b}" for a in ("", "clean ") for b in ("ours", "ends", "all", "all ends")]
+    notes = [
         "ends: with START and END edges; all: the baseline that joins what comes first in all videos that do both;",
         "clean: recordings without a missing or misordered step.",
-    ]))  # fmt: skip
+    ]
+    title = "The procedure graph from true sequences, edge F1 in percent"
+    return with_mean(Table(["recipe", "videos", "clean", *names], rows, title, notes))
 
 
-def random_table() -> Table:
-    """Edge F1 on sequences of random partial orders, with and without misplaced steps."""
-    rows: list[list[Cell]] = []
-    for errors in (0.0, 0.5):
-        for videos in (8, 16, 32):
-            made = [random_task(1000 + seed, videos, 10, errors) for seed in range(20)]
-            ours = [f1(learn_graph(sequences).edges, true) for sequences, true in made]
-            counted = [f1(count_edges(sequences, 10, 1.0), true) for sequences, true in made]
-            rows.append([errors, videos, float(np.mean(ours)), float(np.mean(counted))])
-    return Table(
-        ["sequences with errors", "sequences", "ours", "all"],
-        rows,
-        "Random orders of ten steps, edge F1",
-        [],
-    )
+def most_frequent(graph: ProcedureGraph, done: Walk) -> Walk:
+    """The baseline: steps by how often they followed the last one, then by how often they occur."""
+    last, after = done[-1] if done else -1, graph.transitions
+    return sorted(graph.steps, key=lambda s: (-after.get((last, s), 0), -graph.occurs[s], s))
 
 
 def next_table(tasks: Sequence[Task]) -> Table:
-    """Top-1 and top-3 of the next step."""
-    hits = [(task.name, next_hits(task)) for task in tasks]
-    rows: list[list[Cell]] = [
-        [name, *own["ours"], *own["most frequent next"]] for name, own in hits
-    ]
+    """Top-1 and top-3 of the next step, each recording predicted from the others."""
+    rows: list[list[Cell]] = []
+    for task in tasks:
+        walks, hits = [walk_of(task, video) for video in task], []
+        for place, walk in enumerate(walks):
+            graph = learn_graph([other for at, other in enumerate(walks) if at != place])
+            for length, step in enumerate(walk):
+                ours = [s for s, _ in graph.next(walk[:length])]
+                guesses = (ours, most_frequent(graph, walk[:length]))
+                hits.append([step in guess[:top] for guess in guesses for top in (1, 3)])
+        rows.append([task.name, *(100 * np.mean(hits, axis=0)).tolist()])
     columns = ["recipe", "ours top-1", "ours top-3", "frequent top-1", "frequent top-3"]
     note = "Leaving one recording out; frequent: the step that most often followed the last one."
-    return _mean(Table(columns, rows, "The next step from true sequences, percent right", [note]))
+    return with_mean(
+        Table(columns, rows, "The next step from true sequences, percent right", [note])
+    )
 
 
-def _mean(table: Table) -> Table:
+def with_mean(table: Table) -> Table:
     """The table with a row of means under it."""
-    last: list[Cell] = ["mean"]
-    for place in range(1, len(table.columns)):
-        known = [row[place] for row in table.rows if isinstance(row[place], float)]
-        last.append(float(np.mean(known)) if known else None)
-    return Table(table.columns, [*table.rows, last], table.caption, table.notes)
+    columns = list(zip(*table.rows, strict=True))[1:]
+    means = [float(np.mean(cells)) if isinstance(cells[0], float) else None for cells in columns]
+    return Table(table.columns, [*table.rows, ["mean", *means]], table.caption, table.notes)
 
 
 def main() -> None:
-    """Print the tables."""
     parser = arguments(__doc__)
     parser.add_argument("data", nargs="+", type=Path, help="folders of CaptainCook4D")
-    parser.add_argument("--quick", action="store_true", help="one recipe")
-    args = parser.parse_args()
-    tasks = [task for folder in args.data for task in load("captaincook4d", str(folder))]
-    tasks = [task for task in tasks if task.graph is not None][: 1 if args.quick else None]
+    folders = map(str, parser.parse_args().data)
+    every = [task for folder in folders for task in load("captaincook4d", folder)]
+    tasks = [task for task in every if task.graph is not None]
     print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes")
-    print(f"\n{graph_table(tasks)}\n\n{random_table()}\n\n{next_table(tasks)}")
+    print(f"\n{graph_table(tasks)}\n\n{next_table(tasks)}")
 
 
 if __name__ == "__main__":

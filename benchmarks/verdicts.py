@@ -2,14 +2,15 @@
 
     python benchmarks/verdicts.py [--knots FEATURES GESTURES] [--recipes DATA ...] [--kitchens 4]
 
-FEATURES is what `stepcut features DATA/knot_tying/videos -o FEATURES` makes. Some recordings are learned from, without
-labels, with three and with all labelled; each of the others is checked as it is, and altered: rows are removed,
-repeated or rearranged, by the true labels where steps are concerned. Of CaptainCook4D, normal recordings are learned
-from, and a fifth of all is held out at a time. A foreign part has the same numbers in another order of columns.
+FEATURES is what `stepcut features DATA/knot_tying/videos -o FEATURES` makes. Some recordings are learned
+from, without labels, with three and with all labelled; each other one is checked as it is and altered, by
+the true labels where steps are concerned. Of CaptainCook4D normal recordings are learned from, and a fifth
+is held out at a time. A foreign part has the same numbers in another order of columns.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
-from shared import arguments, reduce_features
+from shared import arguments, is_wrong
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.guide import Guide
@@ -30,20 +32,16 @@ from stepcut.tables import Cell, Table
 from stepcut.timeline import runs
 from stepcut.toy import STEPS, toy_features
 from teach import knots
-from use_figures import Labels, area, backbone_of, is_wrong, true_labels
 
 Rows = NDArray[Any]
+Labels = NDArray[np.int64]
+BACKBONES = ("omnivore", "pe_core_b16")  # the first that a recipe has
 FOLDS, FEWEST, REDUCED = 5, 4, 160
+LABELLED = ("no labels", "3 labels", "all labels")
 KINDS = (
     "untouched", "recorded errors", "one step out", "third out", "first half", "halves exchanged", "steps swapped",
     "30 % repeated", "foreign part", "30 % frozen", "half speed", "double speed", "last 30 % gone",
 )  # fmt: skip
-FORMER = {
-    "untouched": "1/16 0/16 0/16", "one step out": "1/8 2/8 1/8", "first half": "7/8 4/8 0/8",
-    "halves exchanged": "8/8 8/8 0/8", "30 % repeated": "0/8 0/8 0/8", "30 % frozen": "0/8 0/8 0/8",
-    "last 30 % gone": "6/8 0/8 0/8",
-}  # fmt: skip
-"""Version 0.3.0 on knots: alarms without labels, with 3 and with all 20."""
 
 
 class Learned:
@@ -74,21 +72,22 @@ class Learned:
 
     def check(self, rows: Rows) -> Report:
         """Return the report of `proc.check`."""
-        labels, probabilities, novelty, embedding = self.method.read(rows)
-        return check_labels(
-            labels, self.rate, self.expectations, probabilities, novelty, embedding=embedding
-        )
+        labels, *read, embedding = self.method.read(rows)
+        return check_labels(labels, self.rate, self.expectations, *read, embedding=embedding)
 
-    def guide(self) -> Guide:
-        """Return `proc.guide`."""
+    def alerts(self, rows: Rows) -> tuple[int, float]:
+        """Return the number of alerts of `proc.guide`, and how many it expects."""
         names = [f"step {number}" for number in range(self.method.steps_)]
-        return Guide(self.method.online, self.rate, self.expectations, names, self.method.read)
+        guide = Guide(self.method.online, self.rate, self.expectations, names, self.method.read)
+        count = sum(len(guide.push(t / self.rate, row).alerts) for t, row in enumerate(rows))
+        return count + len(guide.end().alerts), guide.expected_alarms
 
-    def false_alarms(self, rows: Rows) -> int:
-        """Return the number of alerts of the guide."""
-        guide = self.guide()
-        alerts = sum(len(guide.push(t / self.rate, row).alerts) for t, row in enumerate(rows))
-        return alerts + len(guide.end().alerts)
+
+def area(scores: Sequence[float], wrong: Sequence[bool]) -> float:
+    """Area under the ROC in percent: how often a wrong one scores above a right one (ties: half)."""
+    ranks, bad = rankdata(scores), np.asarray(wrong)
+    pairs = bad.sum() * (~bad).sum()
+    return float(100 * (ranks[bad].sum() - bad.sum() * (bad.sum() + 1) / 2) / pairs)
 
 
 class Trial(NamedTuple):
@@ -113,28 +112,45 @@ def trials_of_knots(features: Path, labels: Path) -> Iterator[Trial]:
         yield Trial(column.steps, column.rate, own, new, [], [])
 
 
+def reduced(folder: Path, backbone: str) -> dict[str, Rows]:
+    """Features by video, on principal directions of all rows, without centring, in half precision."""
+    files = sorted((folder / "features" / backbone).glob("*.npy"))
+    rows = {file.stem: np.load(file).astype(np.float32) for file in files}
+    if folder.name.endswith("_more"):  # columns are already principal directions of each recipe
+        basis = np.eye(len(next(iter(rows.values()))[0]), REDUCED, dtype=np.float32)
+    else:
+        scatter = np.asarray(sum(one.T @ one for one in rows.values()), dtype=np.float64)
+        basis = np.linalg.eigh(scatter)[1][:, ::-1][:, :REDUCED].astype(np.float32)
+    half = {name: (one @ basis).astype(np.float16) for name, one in rows.items()}
+    return {name: one.astype(np.float32) for name, one in half.items()}
+
+
 def trials_of_recipes(folders: Sequence[Path]) -> Iterator[Trial]:
     """Every fifth of each recipe; other recipes have the same features if they lie in one folder."""
-    for folder in reduce_features(folders, REDUCED):
+    for folder in (one.resolve() for one in folders):
+        names = sorted(one.name for one in (folder / "features").iterdir())
+        rows = {name: reduced(folder, name) for name in names}
         tasks = [task for task in load("captaincook4d", str(folder)) if task.graph is not None]
         for task in tasks:
-            backbone = backbone_of(task)
+            backbone = next(b for b in BACKBONES if any(b in video.features for video in task))
+            read = {
+                each.name: [rows[backbone][v.features[backbone].stem] for v in each.with_features(backbone)]
+                for each in tasks
+            }  # fmt: skip
             videos = list(task.with_features(backbone))
-            rows = [video.read_features(backbone) for video in videos]
-            read = [(x, true_labels(one, len(x))) for x, one in zip(rows, videos, strict=True)]
+            both = []
+            for x, video in zip(read[task.name], videos, strict=True):
+                assert video.timeline is not None
+                both.append((x, video.timeline.labels(np.arange(len(x)))))
             order = np.random.default_rng(0).permutation(len(videos)).tolist()
             right = [n for n, one in enumerate(videos) if not is_wrong(one)]
             for fold in range(FOLDS):
                 held = sorted(order[fold::FOLDS])
-                own = [read[n] for n in right if n not in held]
-                new = [read[n] for n in held if n in right]
-                wrong = [rows[n] for n in held if n not in right]
-                others = [
-                    video.read_features(backbone)
-                    for other in (() if folder.name.endswith("_more") else tasks)
-                    if other is not task
-                    for video in list(other.with_features(backbone))[fold::9]
-                ]
+                own = [both[n] for n in right if n not in held]
+                new = [both[n] for n in held if n in right]
+                wrong = [both[n][0] for n in held if n not in right]
+                rest = [] if folder.name.endswith("_more") else [n for n in read if n != task.name]
+                others = [x for name in rest for x in read[name][fold::9]]
                 if len(own) >= FEWEST:
                     yield Trial(len(task.steps), 1.0, own, new, wrong, others)
 
@@ -176,51 +192,45 @@ def altered(rows: Rows, true: Labels, seed: int) -> Iterator[tuple[str, Rows]]:
 
 def judge(name: str, trials: Iterator[Trial]) -> None:
     """Print the tables of one kind of task."""
-    found: dict[tuple[int, str], list[tuple[str, float]]] = {}
-    areas: dict[tuple[int, str], list[float]] = {}
-    called: dict[int, list[list[float]]] = {}
-    alerts: dict[int, list[tuple[int, float]]] = {}
+    found: dict[Any, list[Any]] = defaultdict(list)  # (labels, kind): verdict and score
+    areas: dict[Any, list[float]] = defaultdict(list)
     for trial in trials:
         rows, true = [list(one) for one in zip(*trial.own, strict=True)]
         first = Learned(rows, trial.steps, rate=trial.rate)
         chosen = np.random.default_rng(0).permutation(len(rows)).tolist()
-        for place, count in enumerate((0, 3, len(rows))):
+        made = [one for n, (x, y) in enumerate(trial.new) for one in altered(x, y, n)]
+        made += [("recorded errors", x) for x in trial.wrong]
+        for how, count in zip(LABELLED, (0, 3, len(rows)), strict=True):
             known = [one if n in chosen[:count] else None for n, one in enumerate(true)]
             learned = Learned(rows, trial.steps, known, trial.rate, first) if count else first
-            scores: dict[str, list[float]] = {}
-            made = [one for n, (x, y) in enumerate(trial.new) for one in altered(x, y, n)]
-            made += [("recorded errors", x) for x in trial.wrong]
+            scores: dict[str, list[float]] = defaultdict(list)
             for kind, x in made:
                 seen = learned.check(x)
-                scores.setdefault(kind, []).append(seen.score)
-                found.setdefault((place, kind), []).append((seen.verdict, seen.score))
+                scores[kind].append(seen.score)
+                found[how, kind].append(seen.verdict)
+            normal = scores["untouched"]
             for kind, values in scores.items():
-                normal = scores.get("untouched", [])
                 marks = [False] * len(normal) + [True] * len(values)
-                areas.setdefault((place, kind), []).append(area(normal + values, marks))
-            tasks = called.setdefault(place, [[], []])
-            tasks[0] += [learned.check(x).other_task for x, _ in trial.new]
-            tasks[1] += [learned.check(x).other_task for x in trial.others]
-            alerts.setdefault(place, []).extend(
-                (learned.false_alarms(x), learned.guide().expected_alarms) for x, _ in trial.new
-            )
+                if normal and kind != "untouched":
+                    areas[how, kind].append(area(normal + values, marks))
+            found[how, "own"] += [learned.check(x).other_task for x, _ in trial.new]
+            found[how, "others"] += [learned.check(x).other_task for x in trial.others]
+            found[how, "alerts"] += [learned.alerts(x) for x, _ in trial.new]
     lines: list[list[Cell]] = []
     for kind in KINDS:
         cells: list[Cell] = [kind]
-        for place in range(3):
-            verdicts = [verdict for verdict, _ in found.get((place, kind), [])]
+        for how in LABELLED:
+            verdicts, known = found[how, kind], areas[how, kind]
             alarms = sum(one in ("deviations", "another task") for one in verdicts)
-            known = [one for one in areas.get((place, kind), []) if one == one]
-            mean = f"{np.mean(known):.0f}" if known and kind != "untouched" else "–"
+            mean = f"{np.mean(known):.0f}" if known else "–"
             cells.append(f"{alarms}/{len(verdicts)} {verdicts.count('fine')} {mean}")
-        if cells[1] != "0/0 0 –":
-            lines.append([*cells, *([FORMER.get(kind, "–")] if name == "Knots" else [])])
-    heads = ["recordings", "no labels", "3 labels", "all labels"]
-    heads += ["0.3.0"] if name == "Knots" else []
-    print(Table(heads, lines, f"{name}: alarms/recordings, called fine, area under the curve"))
-    for place, how in enumerate(heads[1:4]):
-        own, others = (f"{sum(one)} of {len(one)}" for one in called[place])
-        mean, expected = np.mean(alerts[place], axis=0)
+        if found[LABELLED[0], kind]:
+            lines.append(cells)
+    title = f"{name}: alarms/recordings, called fine, area under the curve"
+    print(Table(["recordings", *LABELLED], lines, title))
+    for how in LABELLED:
+        own, others = (f"{sum(x)} of {len(x)}" for x in (found[how, "own"], found[how, "others"]))
+        mean, expected = np.mean(found[how, "alerts"], axis=0)
         print(f"{how}: called another task {own}, of other tasks {others};", end=" ")
         print(f"guide {mean:.2f} alerts per normal recording, {expected:.2f} expected")
     print()
