@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from kitchen_kit import Eye, film
 
-from stepcut.checking.guide import follow_pictures
 from stepcut.cli import checking
+from stepcut.cli.checking import follow_pictures
 from stepcut.cli.main import main
 from stepcut.parallel.engine import Local
 from stepcut.parallel.worker import attempt
@@ -172,11 +172,8 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task, tmp_path):
             bright[:, 16 * step : 16 * step + 16] = 255
             container.mux(track.encode(av.VideoFrame.from_ndarray(bright, format="rgb24")))
         container.mux(track.encode(None))
-    heard = []
     guide = tiny_task.procedure.guide()
-    guide.callback = heard.append
     states = list(follow_pictures(guide, str(path), tiny_task.procedure.rate, Eye()))
-    assert heard == states
     assert [state.time for state in states] == list(range(80))  # one per second at any file rate
     assert states[-1].done == (0, 2, 1, 3)
 

@@ -132,3 +132,12 @@ def test_no_such_video_is_fine_in_a_check(task: Procedure, normal, tmp_path: Pat
             assert report.to_json()["input"][0]["kind"] == "input"
             assert not report.to_json()["conclusive"]
             assert report.deviates or ": inconclusive, the picture " in str(report)
+
+
+def test_the_guide_says_once_that_the_camera_sees_nothing(task: Procedure, normal) -> None:
+    for rows, words in ((normal[12], []), (black(normal[12]), ["the picture stands still from"])):
+        guide = task.guide()
+        states = [guide.push(n / 2, row) for n, row in enumerate(rows)] + [guide.end()]
+        alerts = [alert for state in states for alert in state.alerts if alert.kind == "input"]
+        assert len(alerts) == len(words)
+        assert all(one.reason.startswith(why) for one, why in zip(alerts, words, strict=True))

@@ -70,6 +70,8 @@ CLASHES = [
     ("eat never", "eat once"),
     ("eat never", "eat at least 2 s"),
     ("eat at least 10 s", "eat at most 4 s"),
+    ("eat before eat",),
+    ("eat at least 10 s, at most 4 s",),
 ]
 
 
@@ -77,30 +79,25 @@ CLASHES = [
 def test_contradictions_are_refused_with_their_sentences(clash, tmp_path: Path) -> None:
     rules = [parse_rule(text, STEPS) for text in ("cut bread never twice", *clash)]
     for each in (rules, rules[::-1]):
-        with pytest.raises(OptionError, match="no video can keep") as refused:
+        with pytest.raises(OptionError, match="no video can keep the rules") as refused:
             check_rules(each)
         assert all(repr(text) in str(refused.value) for text in clash)
         assert "twice" not in str(refused.value)
     write_rules(tmp_path / RULES_FILE, rules[:-1])
     before = (tmp_path / RULES_FILE).read_text()
     with pytest.raises(OptionError, match="no video can keep"):
-        change_rule(tmp_path / RULES_FILE, str(rules[-1]), True, STEPS)
+        change_rule(tmp_path / RULES_FILE, clash[-1], True, STEPS)
     assert (tmp_path / RULES_FILE).read_text() == before
 
 
-@pytest.mark.parametrize("text", ["eat before eat", "eat at least 10 s, at most 4 s"])
-def test_a_rule_that_no_video_can_keep_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match="no video can keep the rules"):
-        check_rules([parse_rule(text, STEPS)])
-
-
 def test_the_file_is_written_and_read_and_refused_by_its_name(tmp_path: Path) -> None:
-    rules = tuple(dict.fromkeys(rule for _, rule in SENTENCES if rule.step != "cut before eat"))
-    rules = tuple(rule for rule in rules if rule.kind in ("before", "last", "never twice", "never"))
-    write_rules(tmp_path / RULES_FILE, rules)
-    assert parse_rules(read_sentences(tmp_path / RULES_FILE), STEPS) == rules
-    write_rules(tmp_path / RULES_FILE, [])
-    assert parse_rules(read_sentences(tmp_path / RULES_FILE), STEPS) == ()
+    kinds = ("before", "last", "never twice", "never")
+    rules = tuple(
+        dict.fromkeys(r for _, r in SENTENCES if r.step != "cut before eat" and r.kind in kinds)
+    )
+    for written in (rules, ()):
+        write_rules(tmp_path / RULES_FILE, written)
+        assert parse_rules(read_sentences(tmp_path / RULES_FILE), STEPS) == written
     for text, words in [
         ("rules = [", "not readable as TOML"),
         ("rule = ['eat once']", "write one list"),
@@ -114,40 +111,34 @@ def test_the_file_is_written_and_read_and_refused_by_its_name(tmp_path: Path) ->
             parse_rules(read_sentences(tmp_path / RULES_FILE), STEPS)
 
 
-def parts(text: str) -> list[Occurrence]:
-    """One part of 10 s per letter: c cut bread, a add jam, e eat."""
-    places = enumerate("cae".index(letter) for letter in text)
-    return [Occurrence(step, 10.0 * n, 10.0 * n + 10, 10.0, 0.9) for n, step in places]
+OURS = "# Ours.\nrules = [\n  \"eat  is last\",  # always\n  'cut bread once' # [never] two\n]\n"
 
 
 @pytest.mark.parametrize(
     ("before", "added", "removed"),
     [
-        (
-            '# Ours.\nrules = [\n  "eat is last",  # always\n  \'cut bread once\' # [never] two\n]\n',
-            '# Ours.\nrules = [\n  "eat is last",  # always\n  \'cut bread once\', # [never] two\n'
-            '  "add jam never",\n]\n',
-            '# Ours.\nrules = [\n  # always\n  \'cut bread once\' # [never] two\n]\n',
-        ),
-        ('rules = ["eat is last"]', 'rules = ["eat is last", "add jam never"]', "rules = []"),
+        (OURS, OURS.replace("once' # [never] two\n", "once', # [never] two\n  \"add jam never\",\n"),
+         '# Ours.\nrules = [\n    # always\n  \'cut bread once\', # [never] two\n]\n'),
+        ('rules = ["eat is last"]', 'rules = ["eat is last",  "add jam never",\n]', "rules = []"),
         ("rules = [\n]\n", 'rules = [\n  "add jam never",\n]\n', "rules = [\n]\n"),
-        ('rules = [\n  "eat  is last",\n]', 'rules = [\n  "eat  is last",\n  "add jam never",\n]',
-         "rules = [\n]"),
-        ('rules = ["""eat is last"""]', 'rules = [\n  "eat is last",\n  "add jam never",\n]\n',
-         "rules = [\n]\n"),
+        # What cannot be changed in place is written anew.
+        ('rules = ["""eat is last"""] # [x]', 'rules = [\n  "eat is last",\n  "add jam never",\n]\n',
+         "rules = [] # [x]"),
     ],
 )  # fmt: skip
 def test_a_change_keeps_comments_and_other_rules(before, added, removed, tmp_path: Path) -> None:
     file = tmp_path / RULES_FILE
-    for rule, holds, after in (
-        ("add jam never", True, added),
-        ("eat is last", False, removed),
-        ("eat is last" if "eat" in before else "eat never", "eat" in before, before),
-    ):
+    for rule, holds, after in (("add jam never", True, added), ("eat is last", False, removed)):
         file.write_text(before)
-        change_rule(file, rule, holds, STEPS)
-        assert file.read_text() == after
-        read_sentences(file)
+        for _ in range(2):  # once is enough
+            change_rule(file, rule, holds, STEPS)
+            assert file.read_text() == after
+
+
+def parts(text: str) -> list[Occurrence]:
+    """One part of 10 s per letter: c cut bread, a add jam, e eat."""
+    places = enumerate("cae".index(letter) for letter in text)
+    return [Occurrence(step, 10.0 * n, 10.0 * n + 10, 10.0, 0.9) for n, step in places]
 
 
 BROKEN = [

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from errors_kit import raises
-from kitchen_kit import STEPS, Echo, film, shares
+from kitchen_kit import STEPS, Echo, Plain, film, shares
 
 import stepcut as sc
 from stepcut.checking.calibrate import learn_expectations
@@ -19,6 +19,7 @@ from stepcut.checking.rules import Severity, parse_rules
 from stepcut.cli.checking import Screen
 from stepcut.errors import FeatureError, OptionError
 from stepcut.methods import StepCut
+from stepcut.methods.method import Reading
 from stepcut.paper.cnc.method import CnC
 from stepcut.testing import made_up_videos
 
@@ -27,8 +28,16 @@ def guide(tiny_task):
     return tiny_task.procedure.guide()
 
 
+def new_guide(expectations, start=Echo, rate=1.0, read=None, **marks):
+    return Guide(start, rate, replace(expectations, **marks), STEPS, read or Plain().read)
+
+
 def walk(guide, rows, rate=1.0):
     return [guide.push(number / rate, row) for number, row in enumerate(rows)]
+
+
+def alerts_of(guide, rows):
+    return [alert for state in walk(guide, rows) for alert in state.alerts]
 
 
 def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task):
@@ -80,7 +89,7 @@ def test_it_counts_rounds_and_says_when_they_end(rounds):
     rng, order = np.random.default_rng(0), [0, *[1, 2] * rounds, 3]
     videos = [film(order, rng) for _ in range(12)]
     expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
-    runner = Guide(Echo, 1.0, expectations, STEPS)
+    runner = new_guide(expectations)
     labels = film(order, rng)
     states = walk(runner, shares(labels))
     assert runner.counts.tolist() == [1, rounds, rounds, 1]
@@ -94,7 +103,7 @@ def test_the_end_waits_for_the_last_round():
     videos = [film([0, 1, 2, 1, 2], rng) for _ in range(12)]
     expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
     labels = film([0, 1, 2, 1, 2], rng)
-    states = walk(Guide(Echo, 1.0, expectations, STEPS[:3]), shares(labels)[:, :3])
+    states = walk(Guide(Echo, 1.0, expectations, STEPS[:3], Plain().read), shares(labels)[:, :3])
     first, last = (
         at for at in [*np.flatnonzero(np.diff(labels)), len(labels) - 1] if labels[at] == 2
     )
@@ -192,8 +201,7 @@ def test_a_critical_step_that_was_due_and_not_seen_is_always_said():
     few = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(5)], 1.0)
     rows = shares(np.repeat([0, 2, 3], 20))
     for critical, said in ((frozenset[int](), []), (frozenset({1}), [1])):
-        runner = Guide(Echo, 1.0, replace(few, severity=Severity(critical=critical)), STEPS)
-        alerts = [alert for state in walk(runner, rows) for alert in state.alerts]
+        alerts = alerts_of(new_guide(few, severity=Severity(critical=critical)), rows)
         assert [alert.step for alert in alerts if alert.kind == "missed"] == said
         assert all("and is critical" in alert.reason for alert in alerts)
 
@@ -204,10 +212,8 @@ def test_an_optional_step_still_waits_for_what_must_precede_it(tiny_task):
         (Severity(optional=frozenset({1})), [1]),
         (Severity(free=frozenset({1})), []),
     ):
-        runner = Guide(Echo, 1.0, replace(tiny_task.expectations, severity=severity), STEPS)
-        alerts = [
-            a for state in walk(runner, shares(np.repeat([1, 0, 2, 3], 20))) for a in state.alerts
-        ]
+        runner = new_guide(tiny_task.expectations, severity=severity)
+        alerts = alerts_of(runner, shares(np.repeat([1, 0, 2, 3], 20)))
         assert [alert.step for alert in alerts if alert.kind == "misordered"] == said
 
 
@@ -232,7 +238,7 @@ def test_the_end_names_what_every_video_does_and_what_is_critical(tiny_task):
     assert short.end().alerts == ()  # once
     loose = replace(tiny_task.expectations, invariant=())
     for severity, steps in ((Severity(), []), (Severity(critical=frozenset({3})), [3])):
-        runner = Guide(Echo, 1.0, replace(loose, severity=severity), STEPS)
+        runner = new_guide(loose, severity=severity)
         walk(runner, rows)
         alerts = runner.end().alerts
         assert [alert.step for alert in alerts] == steps
@@ -265,7 +271,7 @@ def test_it_starts_anew_on_request(tiny_task):
         made.append(Echo())
         return made[-1]
 
-    runner = Guide(start, 1.0, tiny_task.expectations, STEPS)
+    runner = new_guide(tiny_task.expectations, start)
     rows = shares(np.repeat([0, 1], [20, 20]))
     first = walk(runner, rows)
     runner.reset()
@@ -301,12 +307,10 @@ def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(
     task, length = TaskModel(np.eye(4), 0.3), math.exp(tiny_task.expectations.usual.length.middle)
     normal = shares(np.resize(np.repeat([0, 1, 2, 3], 20), 400))
     for rows, said in ((normal, []), (np.full((400, 4), 0.25), ["unknown"])):
-        runner = Guide(
-            Echo,
-            1.0,
-            replace(tiny_task.expectations, task=task),
-            STEPS,
-            lambda rows: (np.full(len(rows), -1), rows, None, rows),
+        runner = new_guide(
+            tiny_task.expectations,
+            read=lambda rows: Reading(np.full(len(rows), -1), rows, np.zeros(len(rows)), rows),
+            task=task,
         )
         alerts = [(state.time, alert) for state in walk(runner, rows) for alert in state.alerts]
         told = [(time, alert) for time, alert in alerts if alert.kind == "unknown"]
@@ -318,7 +322,7 @@ def test_any_rate_will_do(tiny_task):
     labels = np.repeat([0, 2, 1, 3], 20)
     for rate in (0.5, 1.0, 4.0):
         times = np.arange(0, 80, 1 / rate)
-        runner = Guide(Echo, rate, tiny_task.expectations, STEPS)
+        runner = new_guide(tiny_task.expectations, rate=rate)
         rows = shares(labels[times.astype(int)])
         states = [runner.push(float(time), row) for time, row in zip(times, rows, strict=True)]
         assert states[-1].done == (0, 2, 1, 3)
@@ -337,7 +341,7 @@ def test_a_state_is_one_json_line(tiny_task):
 def test_any_graph_will_do(orders):
     rng = np.random.default_rng(0)
     videos = [film(order, rng) for order in orders]
-    runner = Guide(Echo, 1.0, learn_expectations(videos, 1.0), STEPS)
+    runner = new_guide(learn_expectations(videos, 1.0))
     states = walk(runner, shares(np.repeat([3, 2, 1, 0], 20)))
     assert states[-1].step == 0
     assert set(states[-1].done) == {0, 1, 2, 3}
@@ -393,7 +397,7 @@ def test_it_says_how_many_false_alarms_to_expect_and_what_so_few_videos_give_non
     assert "24 videos are too few for an alarm about a missing step" in runner.note
     assert "repeated" not in runner.note
     alone = learn_expectations([tiny_task.labels["video0"]], 1.0)
-    assert "1 video is too few" in Guide(Echo, 1.0, alone, STEPS).note
+    assert "1 video is too few" in new_guide(alone).note
     late = [alert.kind for state in walk(runner, shares(np.repeat([1, 0, 2], 20)))
             for alert in state.alerts]  # fmt: skip
     assert "missed" not in late

@@ -14,7 +14,7 @@ from kitchen_kit import Eye
 from rtsp_camera import RtspCamera, encode, split
 
 from stepcut.checking.calibrate import learn_expectations
-from stepcut.checking.guide import follow_pictures
+from stepcut.cli.checking import follow_pictures
 from stepcut.errors import VideoError
 from stepcut.features.video.live import frames_of, open_samples
 

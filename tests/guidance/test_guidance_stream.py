@@ -19,7 +19,7 @@ import pytest
 from errors_kit import raises
 from features_films import make_film, number_of
 
-from stepcut.checking.guide import follow_pictures
+from stepcut.cli.checking import follow_pictures
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.extract import compute_rows

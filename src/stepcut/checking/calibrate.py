@@ -45,23 +45,15 @@ GROUPS = 8  # folds, if the method does not define them
 
 
 def learn_expectations(
-    labels: Sequence[Labels],
+    labels: Sequence[Labels],  # (T,) per video, for the usual orders and steps
     rate: float,
-    probabilities: Sequence[Floats] | None = None,
+    probabilities: Sequence[Floats] | None = None,  # (T, K); without, labels count as certain
     false_alarms: float = 0.05,
-    embeddings: Sequence[Floats] | None = None,
-    left_out: LeftOut | None = None,
-    videos: Sequence[str] = (),
+    embeddings: Sequence[Floats] | None = None,  # (T, p); without, no other task is detected
+    left_out: LeftOut | None = None,  # predictions for each video as new: all else comes from these
+    videos: Sequence[str] = (),  # names; without, no video can be excluded
 ) -> Expectations:
-    """Learn what normal videos look like, and how far they may deviate.
-
-    labels         (T,) per video, `rate` rows per second, for the usual orders and steps
-    probabilities  (T, K) per video; without them the labels count as certain
-    false_alarms   share of normal videos that may raise an alarm
-    embeddings     (T, p) per video; without them, another task is not detected
-    left_out       what models that have not seen a video predict for it; all else comes from these
-    videos         names; without them, no video can be excluded from the reference set
-    """
+    """Learn what normal videos look like, and how far they may deviate."""
     check_number("false_alarms", false_alarms, 0, 1, above=True)
     if not len(labels):
         why = "labels is empty; give the labels of one training video or more."

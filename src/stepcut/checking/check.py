@@ -22,37 +22,27 @@ NOTABLE = 0.05
 
 
 def check_labels(
-    labels: Labels,
+    labels: Labels,  # (T,)
     rate: float,
     expectations: Expectations,
-    probabilities: Floats | None = None,
-    novelty: Floats | None = None,
+    probabilities: Floats | None = None,  # (T, K); without them the labels count as certain
+    novelty: Floats | None = None,  # (T,); without it, unknown parts are not reported
     names: Sequence[str] = (),
     video: str = "",
-    embedding: Floats | None = None,
-    seconds: float | None = None,
+    embedding: Floats | None = None,  # (T, p); without it, another task is not detected
+    seconds: float | None = None,  # the duration, if it is known more precisely than by the rows
     alarm_at: float | None = None,
     min_detection: float | None = None,
     must_find: str = "step",
     camera: Camera | None = None,
 ) -> Report:
-    """Compare the segmentation of one video with the expectations.
-
-    labels         the step of each row, (T,); `rate` rows per second
-    probabilities  (T, K); without them the labels count as certain
-    novelty        (T,); without it, unknown parts are not reported
-    embedding      (T, p); without it, another task is not detected
-    seconds        the duration, if it is known more precisely than by the rows
-    alarm_at       raise an alarm for each step that is missing with at least this probability
-    min_detection  least detection rate for the verdict `fine`; below, it is `inconclusive`
-    must_find      the fault that this rate is for: step, half, exchange, slow or frozen
-    camera         what the camera saw
-    """
+    """Compare the segmentation of one video with the expectations; see `Procedure.check`."""
     if alarm_at is not None:
         check_number("alarm_at", alarm_at, 0, 1, above=True)
     choose("must_find", must_find, FAULTS)
     least = MIN_DETECTION if min_detection is None else min_detection
     check_number("min_detection", least, 0, 1)
+    blind, unchecked = ([], "") if camera is None else (camera.findings, camera.unchecked)
     if camera is not None:
         labels = np.where(camera.blind, BACKGROUND, labels)
     shown = observe(labels, rate, probabilities, novelty, embedding)
@@ -79,21 +69,19 @@ def check_labels(
     return Report(
         video=video,
         seconds=length,
-        findings=findings + (camera.findings if camera else []),
+        findings=findings + blind,
         score=score,
         steps=steps,
         task_distance=distance,
         false_alarms=expectations.false_alarms,
         promised=expectations.promised,
-        learned=expectations.normal,
         alarms=tuple(one.name for one in alarming),
         detection=expectations.detects,
         invariant=tuple(one.name for one in steps if one.step in expectations.invariant),
         must_find=must_find,
         min_detection=least,
-        aside=expectations.aside,
-        unchecked=camera.unchecked if camera else "",
         remedy=expectations.remedy(least, names, must_find),
+        note=" ".join(filter(None, (expectations.few, expectations.aside, unchecked))),
     )
 
 
@@ -104,7 +92,7 @@ def _steps(
     length: float,
     alarm_at: float | None,
 ) -> list[StepSeen]:
-    """Return the probability of every step, least likely first."""
+    """The probability of every step, least likely first."""
     graph, found = expectations.graph, []
     for step in sorted({*graph.steps, *range(len(names)), *expectations.severity.critical}):
         parts = compared.video.by_step.get(step, [])

@@ -26,13 +26,9 @@ class Sign(NamedTuple):
     start: float
     end: float
     step: int | None = None
-    others: tuple[int, ...] = ()
-    """Steps that it was exchanged with; for a missed step, the one before which it was due."""
-    how: str = ""
-    """`fewer` (missed): done, but less often than usual. `early` or `late` (misordered): done
-    before a precondition, or too late. `short`, `long` or `apart` (unusual)."""
-    measure: float = 0.0
-    """Seconds or repetitions; for a missed step, the probability that it was done."""
+    others: tuple[int, ...] = ()  # exchanged with it, or before which a missed step was due
+    how: str = ""  # missed: fewer; misordered: early, late; unusual: short, long, apart
+    measure: float = 0.0  # seconds or repetitions; of a missed step, whether it was done
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,6 @@ class Comparison:
 
     @cached_property
     def likely(self) -> dict[int, float]:
-        """Calibrated probability that each usual step was done."""
         shares = self.usual.presence.probabilities(self.video.evidence)
         return {
             step: float(shares[step]) if step < len(shares) else float(step in self.video.by_step)
@@ -93,13 +88,11 @@ class Comparison:
 
     @cached_property
     def amounts(self) -> dict[str, float]:
-        """Amount of deviation by each measure (`expectations.MEASURES`).
+        """Deviation by each measure.
 
-        `missed`: sum over steps of -ln of the probability of as little evidence, as few
-        repetitions, or such an exchange. `timing`: mean distance of steps from their usual times.
-        `apart`: log distance from the aligned reference videos. `unknown`: sum of -ln of the
-        probabilities of parts that match no step. Of exchanges and unknown parts, only what
-        exceeds the rarest of K by chance counts.
+        `missed` and `unknown` are sums of -ln of the probability of as little evidence of a step,
+        as few repetitions, such an exchange, or such a part that matches no step. Of exchanges and
+        unknown parts, only what exceeds the rarest of K by chance counts.
         """
         by_chance = math.log(max(len(self.usual.paces), 1))
 
@@ -118,7 +111,6 @@ class Comparison:
         }
 
     def signs(self, graph: ProcedureGraph) -> list[Sign]:
-        """Every deviation, small or large; `graph` has the usual orders."""
         video, usual = self.video, self.usual
         signs = [_due(sign, video, graph) for sign in self._missed()]
         signs += misordered(video.first, swap_chances(graph.first), self.severity, graph)
@@ -145,7 +137,7 @@ class Comparison:
             return []
         step = max(late, key=lambda one: abs(late[one]))
         one = max(self.video.by_step[step], key=lambda part: part.spent)
-        how, time = ("early" if late[step] < 0 else "late", self.usual.times[step] + late[step])
+        how, time = "early" if late[step] < 0 else "late", self.usual.times[step] + late[step]
         return [Sign("misordered", chance, one.start, one.end, step, how=how, measure=time)]
 
     def apart(self, chance: float) -> list[Sign]:
@@ -167,7 +159,6 @@ class Comparison:
         ]
 
     def _fewer(self) -> list[Sign]:
-        """Steps done less often than usual; the sign spans all occurrences."""
         usual, signs = self.usual, []
         for step, done in self.video.by_step.items():
             required = step in usual.occurs and step not in self.severity.optional
@@ -177,7 +168,6 @@ class Comparison:
         return signs
 
     def _unknown(self) -> list[Sign]:
-        """Parts whose novelty exceeds that of 99 % of normal frames, by their duration."""
         return [
             Sign("unknown", 1 - self.usual.stretch.less(1 + b - a), a, b)
             for a, b in new_stretches(self.video, self.usual.new)
@@ -185,13 +175,12 @@ class Comparison:
 
 
 def missed(step: int, likely: float, seconds: float, usual: Usual) -> Sign:
-    """A step that was done with the probability `likely`: 1 - P(usually done) P(not done)."""
+    # 1 - P(usually done) P(not done)
     chance = 1 - (1 - usual.missing(step)) * (1 - likely)
     return Sign("missed", max(chance, 1e-6), 0.0, seconds, step, measure=likely)
 
 
 def repeated(step: int, done: list[Occurrence], usual: Usual) -> Sign:
-    """A step that was done several times, at the first surplus repetition."""
     times = len(done)
     again = done[max(count for count in (1, *usual.repeats[step]) if count < times)]
     chance = usual.repeated(step, times)
@@ -199,7 +188,6 @@ def repeated(step: int, done: list[Occurrence], usual: Usual) -> Sign:
 
 
 def duration(pace: Scale, seconds: float, part: Occurrence, step: int | None = None) -> Sign:
-    """Whether a duration is short or long, and the two-sided probability."""
     less = pace.less(seconds)
     how, chance = "short" if less < 0.5 else "long", 2 * min(less, 1 - less)
     return Sign("unusual", chance, part.start, part.end, step, how=how, measure=seconds)
@@ -227,11 +215,10 @@ def misordered(
     severity: Severity,
     graph: ProcedureGraph | None = None,
 ) -> list[Sign]:
-    """The fewest steps that explain every pair in an unusual order; `first` occurrences by step.
+    """The fewest steps that explain every pair in an unusual order, by greedy search.
 
-    A greedy search takes the step in the most and rarest exchanges first; of two equal steps, the
-    one done too early. `chances` as of `swap_chances`; with the `graph`, only direct neighbours
-    are named.
+    The step in the most and rarest exchanges comes first; of two equal steps, the one done too
+    early. `chances` as of `swap_chances`; with the `graph`, only direct neighbours are named.
     """
     swaps = {
         (a, b): -math.log(chance)

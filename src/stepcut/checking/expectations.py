@@ -8,10 +8,9 @@ these amounts, s shrunk towards a prior,
     total = sum of max(z_g, -1) over the five measures
 
 with |z_g| for the length: too long counts as much as too short. The limit is the quantile of a
-t-distribution fitted to the totals of all reference videos, so no single video sets it.
-
-Before that, reference videos that stand out are set aside as a group. For this, m, s and the spread
-of the totals come from medians and quartiles, which a fifth of odd videos cannot move far.
+t-distribution fitted to the totals of all reference videos, so no single video sets it. Before
+that, videos that stand out are set aside as a group, by medians and quartiles, which a fifth of odd
+videos cannot move far.
 """
 
 import math
@@ -69,14 +68,6 @@ def find_limit(totals: Any, rate: float) -> float:
     return scale.exceeded_by(rate)
 
 
-def promised_rate(videos: int, requested: float) -> float:
-    """False-alarm rate of the limit: the requested rate, or what so few videos can support.
-
-    It is 1 / (n + 1): that often, a new video is the most unusual of all.
-    """
-    return max(requested, 1 / (videos + 1))
-
-
 def stand_out(amounts: Floats, candidates: Iterable[int]) -> list[int]:
     """Those of the `candidates` that stand out from all videos, the most unusual first."""
     number = amounts.shape[1]
@@ -92,60 +83,32 @@ def stand_out(amounts: Floats, candidates: Iterable[int]) -> list[int]:
 class Copy(NamedTuple):
     """An altered copy of a reference video."""
 
-    of: Count
-    """Place of the reference video."""
-    amounts: tuple[Amount, Amount, Amount, Amount, Amount]
-    """In the order of `MEASURES`."""
-    least: Share
-    """Probability of the least likely invariant step."""
-    gone: int = -1
-    """The removed step; -1 if none was."""
-    likely: Share = 1.0
-    """Probability of the removed step."""
-
-
-def find_copies(
-    copies: Sequence[Copy], amounts: Floats, normal: Sequence[int], rate: float
-) -> NDArray[np.bool_]:
-    """Whether each copy exceeds the limit of the `normal` videos without its original, (m,)."""
-    of, found = np.array([one.of for one in copies]), np.zeros(len(copies), dtype=bool)
-    new = np.array([one.amounts for one in copies]).T
-    for place in np.unique(of):
-        if others := [p for p in normal if p != place]:
-            rest = amounts.take(others, axis=1)
-            totals = contributions(new[:, of == place], Scale.of(rest, PRIORS)).sum(axis=0)
-            found[of == place] = totals > find_limit(held_out_totals(rest), rate)
-    return found
+    of: Count  # place of the reference video
+    amounts: tuple[Amount, Amount, Amount, Amount, Amount]  # in the order of `MEASURES`
+    least: Share  # probability of the least likely invariant step
+    gone: int = -1  # the removed step, if one was
+    likely: Share = 1.0  # its probability
 
 
 @dataclass(frozen=True, eq=False)
 class Expectations:
     """What a normal video looks like, and how far it may deviate."""
 
-    graph: ProcedureGraph
-    """The usual orders; from labels, where there are labels."""
+    graph: ProcedureGraph  # the usual orders; from labels, where there are labels
     usual: Usual
-    false_alarms: Share
-    """Requested share of normal videos that may raise an alarm."""
+    false_alarms: Share  # requested share of normal videos that may raise an alarm
+    # By measure, of every reference video, compared with the others; empty for one video.
     amounts: dict[str, tuple[Amount, ...]]
-    """By measure, of every reference video, compared with the others; empty for one video."""
-    invariant: tuple[Step, ...] = ()
-    """Steps that every reference video does, and shows when it is seen as if it were new."""
-    altered: dict[str, tuple[Copy, ...]] = field(default_factory=dict)
-    """Altered copies of reference videos, by kind: they show how much a check finds."""
+    invariant: tuple[Step, ...] = ()  # steps that every reference video does, and shows as new
+    altered: dict[str, tuple[Copy, ...]] = field(default_factory=dict)  # by kind of fault
     task: TaskModel | None = None
-    videos: tuple[str, ...] = ()
-    """Names of the reference videos, in the order of `amounts`."""
-    groups: tuple[tuple[str, ...], ...] = ()
-    """Names of the videos of each of two tasks, if there seem to be two."""
-    inputs: Inputs | None = None
-    """What the camera usually sees."""
+    videos: tuple[str, ...] = ()  # names of the reference videos, in the order of `amounts`
+    groups: tuple[tuple[str, ...], ...] = ()  # names of the videos of each of two tasks, if two
+    inputs: Inputs | None = None  # what the camera usually sees
     severity: Severity = field(default_factory=Severity)
     rules: tuple[Rule, ...] = ()
-    mistakes: frozenset[str] = frozenset()
-    """Videos that a person excluded from the reference set."""
-    kept: frozenset[str] = frozenset()
-    """Videos that a person called normal: they are never set aside."""
+    mistakes: frozenset[str] = frozenset()  # videos that a person excluded
+    kept: frozenset[str] = frozenset()  # videos that a person called normal: never set aside
 
     # ------------------------------------------------------------------ the reference set
 
@@ -155,7 +118,7 @@ class Expectations:
 
     @cached_property
     def _places(self) -> tuple[list[int], list[int]]:
-        """Places of the videos that set the limits, and of those that are set aside."""
+        # Of the videos that set the limits, and of those that are set aside.
         every = range(self._amounts.shape[1])
         named = self.videos or [str(place) for place in every]
         normal = [p for p in every if named[p] not in self.mistakes] or list(every)
@@ -169,28 +132,25 @@ class Expectations:
 
     @property
     def normal(self) -> int:
-        """Number of videos that set the limits."""
         return len(self._places[0]) or self.usual.videos
 
     @property
     def set_aside(self) -> tuple[str, ...]:
-        """Names of reference videos that stand out, so that they set no limits."""
         return tuple(self.videos[place] for place in self._places[1] if self.videos)
 
     @cached_property
     def _scale(self) -> Scale:
-        """Usual amount of each measure."""
         return Scale.of(self._normal, PRIORS) if self.amounts else Scale(0.0, PRIORS, 0)
 
     @cached_property
     def limit(self) -> float:
-        """Total that raises an alarm."""
         return find_limit(held_out_totals(self._normal), self.promised)
 
     @property
     def promised(self) -> float:
-        """False-alarm rate of the limit; see `promised_rate`."""
-        return promised_rate(len(self._places[0]), self.false_alarms)
+        """False-alarm rate of the limit: the requested rate, or what so few videos can support:
+        1 / (n + 1), as that often, a new video is the most unusual of all."""
+        return max(self.false_alarms, 1 / (len(self._places[0]) + 1))
 
     @property
     def alarmed(self) -> float:
@@ -204,52 +164,51 @@ class Expectations:
         return math.ceil(1 / self.false_alarms) - 1
 
     def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
-        """Return the contribution of each measure to the total, and the score of a video.
-
-        The score is from 0 to 1 within the limit and from 1 to 2 beyond it.
-        """
+        """Return the contribution of each measure to the total, and the score of a video: from 0
+        to 1 within the limit, from 1 to 2 beyond it."""
         amounts = np.array([[new[way]] for way in MEASURES])
         shares = contributions(amounts, self._scale)[:, 0].tolist()
         parts, total = dict(zip(MEASURES, shares, strict=True)), sum(shares)
         return parts, (1 + total / (1 + abs(total))) / 2 + (total > self.limit)
 
     def alarm_limit(self, step: int, alarm_at: float | None = None) -> float:
-        """Probability of being missing at which a step raises an alarm by itself.
-
-        An invariant step does so if the probability that it was done is below the false-alarm rate,
-        divided among these steps.
-        """
+        """Probability of being missing at which a step raises an alarm by itself."""
+        # For invariant steps, the false-alarm rate is divided among them.
         least = self.severity.alarm_limit(step, alarm_at)
         if step in self.invariant and step not in self.severity.optional:
             least = min(least, 1 - self.false_alarms / len(self.invariant))
         return least
 
     def with_marks(self, mistakes: Collection[str], kept: Collection[str] = ()) -> Self:
-        """Exclude videos that contain `mistakes`; never set aside those that are `kept`.
-
-        The usual steps, orders and durations still come from all videos: a few mistakes change them
-        little.
-        """
+        """Exclude videos that contain `mistakes`; never set aside those that are `kept`."""
+        # Usual steps, orders and durations still come from all: a few mistakes change them little.
         return replace(self, mistakes=frozenset(mistakes), kept=frozenset(kept))
 
     # ------------------------------------------------------------------ what a check finds
 
     @cached_property
-    def _hits(self) -> dict[str, Any]:
+    def _hits(self) -> dict[str, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """By kind: whether each altered copy of a normal video raises an alarm, its removed step
-        and its video."""
+        and its video, which sets no limits for it."""
         normal, least = self._places[0], self.false_alarms / max(len(self.invariant), 1)
         found = {}
         for kind, every in self.altered.items():
-            hits = find_copies(every, self._amounts, normal, self.promised) | [
+            copies = [one for one in every if one.of in normal]
+            gone, of = np.array([(one.gone, one.of) for one in copies]).reshape(-1, 2).T
+            amounts = np.array([one.amounts for one in copies]).T
+            hits = np.array([
                 one.least < least
                 or (one.gone >= 0 and 1 - one.likely >= self.alarm_limit(one.gone))
-                for one in every
-            ]
-            gone, of = np.array([(one.gone, one.of) for one in every]).T
-            rows = np.isin(of, normal)
-            if rows.any():
-                found[kind] = hits[rows], gone[rows], of[rows]
+                for one in copies
+            ])  # fmt: skip
+            for place in np.unique(of):
+                if others := [p for p in normal if p != place]:
+                    rest = self._amounts.take(others, axis=1)
+                    totals = contributions(amounts[:, of == place], Scale.of(rest, PRIORS))
+                    limit = find_limit(held_out_totals(rest), self.promised)
+                    hits[of == place] |= totals.sum(axis=0) > limit
+            if copies:
+                found[kind] = hits, gone, of
         return found
 
     @property
@@ -261,11 +220,13 @@ class Expectations:
             found[FAULTS["step"]] = min(by_step[step] for step in critical)
         return found
 
-    @property
+    @cached_property
     def detects_step(self) -> dict[int, float]:
         """How often each step would be found to be missing."""
-        hits, gone, _ = self._hits.get(FAULTS["step"], (np.zeros(0), np.zeros(0), None))
-        return {int(s): float(np.mean(hits[gone == s])) for s in np.unique(gone[gone >= 0])}
+        if FAULTS["step"] not in self._hits:
+            return {}
+        hits, gone, _ = self._hits[FAULTS["step"]]
+        return {int(step): float(np.mean(hits[gone == step])) for step in np.unique(gone)}
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
@@ -292,7 +253,6 @@ class Expectations:
 
     @property
     def mixed(self) -> str:
-        """A warning if the videos seem to show two tasks, else empty."""
         if not self.groups:
             return ""
         lists = [", ".join(names[:NAMED]) + " ..." * (len(names) > NAMED) for names in self.groups]
@@ -328,6 +288,16 @@ class Expectations:
                 f"{self.needed} videos are needed for {100 * self.false_alarms:.0f} %."
             )
         return text
+
+    @property
+    def few(self) -> str:
+        """A warning if the videos are too few for the requested false-alarm rate."""
+        if round(self.promised, 2) <= self.false_alarms:
+            return ""
+        return (
+            f"With {counted(self.normal)} the rate of false alarms cannot be set below "
+            f"{self.promised:.0%} ({self.false_alarms:.0%} was requested); learn from more videos."
+        )
 
     @property
     def aside(self) -> str:
@@ -400,12 +370,11 @@ class Expectations:
         """Whether both are the same to the digits of the file."""
         if not isinstance(other, Expectations):
             return NotImplemented
-        marks = [(one.severity, one.rules, one.mistakes, one.kept) for one in (self, other)]
-        return marks[0] == marks[1] and bool(self.to_json() == other.to_json())
+        same = all(getattr(self, name) == getattr(other, name) for name in MARKS)
+        return same and bool(self.to_json() == other.to_json())
 
 
-MARKS = ("severity", "rules", "mistakes", "kept")
-"""Fields that are saved elsewhere."""
+MARKS = ("severity", "rules", "mistakes", "kept")  # fields that are saved elsewhere
 SAVED = tuple(one.name for one in fields(Expectations) if one.name not in ("graph", *MARKS))
 _hints = get_type_hints(Expectations, include_extras=True)
 _Saved = msgspec.defstruct("_Saved", [(name, _hints[name]) for name in SAVED])

@@ -25,20 +25,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.observed import Floats, Observed, smooth, some_of
+from stepcut.checking.observed import Floats, Observed, smooth, some_of, stretches
 from stepcut.checking.report import Finding
 from stepcut.checking.usual import Scale
 from stepcut.features.features import Features
 from stepcut.methods.arithmetic import squared_distances, unit
 from stepcut.order.orders import grouped
-from stepcut.timeline import runs
 
 RARE = 0.01  # share of videos of this task that may be classified as another task
 TASK_SPREAD = 0.15  # prior spread of log distances
 FARTHEST = 1e15  # of embeddings: squares must fit into float32
 WIDTH = 64  # rows are projected to this many numbers
 STILL = 0.1  # the picture stands still below this share of the median change between rows
-JUMP = 2  # rows that may change in a still picture
+JUMP = 2  # rows that may change in a still picture, as at a key frame
 MARGIN = 1.5  # a limit is this many times the second largest value of the reference videos
 SECONDS, DAMAGED = 2.0, 0.5  # least limits: of a still picture, and of damaged frames per second
 FEWEST, MOST = 3, 64  # reference videos from which limits are learned; of more, some are taken
@@ -48,8 +47,7 @@ Number = Annotated[float, msgspec.Meta(ge=0, lt=FARTHEST)]
 
 @dataclass(frozen=True)
 class TaskModel:
-    centres: Floats
-    """The mean of each step in the embedding, (K, p)."""
+    centres: Floats  # mean of each step in the embedding, (K, p)
     limit: Annotated[float, msgspec.Meta(gt=0, lt=FARTHEST)]
 
     def distance(self, video: Observed) -> float:
@@ -67,10 +65,9 @@ def learn_task(
 ) -> TaskModel | None:
     """Learn centres from all videos, and the limit from the distance of some to the others.
 
-    some       the places of the videos whose distance to the others is measured
     looks      per video, the embedding (T, p) and centres (K, p) of a model that has not seen it;
                without them, that of `videos` is used, which underestimates the distance slightly
-    shortened  per video at these places, its embeddings with one step removed, by the same model
+    shortened  of `some`, the embeddings with one step removed, by the same model
     """
     whole = [video.embedding for video in videos if video.embedding is not None]
     means = [_means(video) for video in videos]
@@ -91,7 +88,6 @@ def learn_task(
 
 
 def _means(video: Observed) -> dict[int, Floats]:
-    """Mean embedding (p,) of each step that a video shows."""
     rows, steps = video.embedding, video.labels
     if rows is None:
         return {}
@@ -99,7 +95,6 @@ def _means(video: Observed) -> dict[int, Floats]:
 
 
 def _centres(means: Sequence[dict[int, Floats]]) -> Floats:
-    """Mean of each step, (K, p); every video has the same weight."""
     found = grouped(pair for one in means for pair in one.items())
     return np.array([np.mean(own, axis=0) for own in found.values()] or np.zeros((0, 0)))
 
@@ -122,20 +117,14 @@ def _away(rows: Floats, centres: Floats) -> Floats:
 class Inputs(msgspec.Struct, frozen=True):
     """Limits of normal inputs."""
 
+    # Mean projected row of each reference video.
     means: list[list[Annotated[float, msgspec.Meta(gt=-1e20, lt=1e20)]]]
-    """Mean projected row of each reference video."""
-    apart: Number
-    """Distance from the nearest of `means` beyond which the scene is another one."""
-    change: Number
-    """Change between rows below which the picture stands still."""
-    still: Number
-    """Seconds that the picture may stand still."""
-    idle: Number
-    """Seconds that it may stand still at the beginning or end."""
-    quiet: Number
-    """Mean change over some seconds, between these, below which the lens may be covered."""
-    damaged: Number
-    """Damaged frames per second."""
+    apart: Number  # distance from the nearest of `means` beyond which the scene is another one
+    change: Number  # between rows; below, the picture stands still
+    still: Number  # seconds that the picture may stand still
+    idle: Number  # the same at the beginning or end
+    quiet: Number  # mean change over some seconds, below which the lens may be covered
+    damaged: Number  # frames per second
 
 
 def learn_inputs(videos: Sequence[Features]) -> Inputs | None:
@@ -172,14 +161,11 @@ class Camera(NamedTuple):
     """What the camera of a video saw."""
 
     findings: list[Finding]
-    blind: NDArray[np.bool_]
-    """Whether each row shows nothing, (T,); such rows are background."""
-    unchecked: str = ""
-    """What cannot be seen of the camera, in a sentence."""
+    blind: NDArray[np.bool_]  # whether each row shows nothing, (T,); such rows are background
+    unchecked: str = ""  # what cannot be seen of the camera, in a sentence
 
 
 def look(video: Features, inputs: Inputs | None) -> Camera:
-    """Find where the camera did not see the task."""
     if inputs is None:
         why = "A frozen picture or covered lens is not detected: learn from three videos or more."
         return Camera([], np.zeros(len(video.rows), dtype=bool), why)
@@ -195,7 +181,18 @@ def look(video: Features, inputs: Inputs | None) -> Camera:
 
 def look_at(rows: Floats, rate: float, end: float, inputs: Inputs) -> Camera:
     """Find where projected rows (T, WIDTH) show nothing, or another scene than all references."""
-    found = _find_blind(rows, rate, inputs)
+    changes = _changes(rows)
+    stills = _still(changes, inputs.change)
+    found = [
+        (a, b + 1, "the picture stands still")
+        for a, b, at_edge in stills
+        if b - a > (inputs.idle if at_edge else inputs.still) * rate
+    ]
+    found += [
+        (a, b + 1, "the picture hardly changes, as if the lens were covered")
+        for a, b in stretches(_calm(changes, stills, rate) < inputs.quiet)
+        if b - a >= SECONDS * rate and not any(begin < b and a < end for begin, end, _ in found)
+    ]
     blind = np.zeros(len(rows), dtype=bool)
     for a, b, _ in found:
         blind[a:b] = True
@@ -205,22 +202,6 @@ def look_at(rows: Floats, rate: float, end: float, inputs: Inputs) -> Camera:
         Finding("input", a / rate, min(b / rate, end), None, "", 1.0, why) for a, b, why in found
     ]
     return Camera(findings, blind)
-
-
-def _find_blind(rows: Floats, rate: float, inputs: Inputs) -> list[tuple[int, int, str]]:
-    """Stretches of projected rows (T, WIDTH) without change, and why."""
-    changes = _changes(rows)
-    stills = _still(changes, inputs.change)
-    found = [
-        (a, b + 1, "the picture stands still")
-        for a, b, at_edge in stills
-        if b - a > (inputs.idle if at_edge else inputs.still) * rate
-    ]
-    return found + [
-        (a, b + 1, "the picture hardly changes, as if the lens were covered")
-        for a, b in _stretches(_calm(changes, stills, rate) < inputs.quiet)
-        if b - a >= SECONDS * rate and not any(begin < b and a < end for begin, end, _ in found)
-    ]
 
 
 def project(rows: NDArray[Any]) -> Floats:
@@ -240,14 +221,11 @@ def _changes(rows: Floats) -> Floats:
 
 
 def _still(changes: Floats, limit: float) -> list[tuple[int, int, bool]]:
-    """Stretches without change, and whether each is at an edge of the video.
-
-    A change within `JUMP` rows, as at a key frame, does not count.
-    """
+    """Stretches without change, and whether each is at an edge of the video."""
     still = changes < limit
-    for a, b in _stretches(~still):
+    for a, b in stretches(~still):
         still[a:b] |= b - a <= JUMP and a > 0 and b < len(still)
-    return [(a, b, a == 0 or b == len(still)) for a, b in _stretches(still)]
+    return [(a, b, a == 0 or b == len(still)) for a, b in stretches(still)]
 
 
 def _calm(changes: Floats, stills: Sequence[tuple[int, int, bool]], rate: float) -> Floats:
@@ -256,7 +234,3 @@ def _calm(changes: Floats, stills: Sequence[tuple[int, int, bool]], rate: float)
     for a, b, at_edge in stills:
         calm[a:b] = np.inf if at_edge else calm[a:b]
     return calm
-
-
-def _stretches(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    return [(a, b) for true, a, b in runs(mask.astype(np.int64)).tolist() if true]

@@ -6,15 +6,14 @@ those of `check`, with its probabilities and words: a step that is missing where
 order, repeated or too long, a camera that sees nothing, and another task; at the end, a step that
 was not seen. They wait for half of the usual duration of a step, and for a reading of all frames so
 far to show the same: it looks back, so errors of the moment raise none.
-Memory is bounded: a few numbers per step, and the rows of `LONGEST` usual videos.
+Memory is bounded: a few numbers per step, and the rows of a few usual videos.
 """
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +26,7 @@ from stepcut.checking.report import Finding, Report
 from stepcut.checking.rules import broken_rules
 from stepcut.checking.usual import swap_chances
 from stepcut.errors import FeatureError
-from stepcut.features.backbones.runtime import Backbone
-from stepcut.features.extract import clip_length, frames_per_row, make_clips
 from stepcut.features.features import check_rows
-from stepcut.features.video.live import Picture, Sample, open_samples
 from stepcut.methods.inputs import Array
 from stepcut.methods.method import Online, Reading
 from stepcut.order.graph import END, next_weights
@@ -43,8 +39,7 @@ ENOUGH, FIRM = 0.25, 0.5
 """Shares of its usual duration after which a step counts as done, and may raise an alarm."""
 FILL = 4  # how often one row is repeated at most to fill a gap in a slow source
 OVERLOOKED = 0.05  # least readiness of a step: the probability of an error about what is done
-LONGEST = 4  # usual videos whose rows are kept
-MEMORY = 2**27  # bytes for rows; if they need more, the end is judged by what the guide saw
+LONGEST, MEMORY = 4, 2**27  # usual videos, and bytes, of which rows are kept
 
 
 @dataclass(frozen=True)
@@ -111,24 +106,13 @@ class State:
         }
 
 
-class Kept(NamedTuple):
-    """What is kept of a row."""
-
-    row: Array | None
-    step: int
-    belief: Array
-    projected: Array | None
-    """For the camera's sake."""
-
-
 class Guide:
     """Takes feature rows one by one and returns a `State` for each. `proc.guide()` makes one.
 
     start  makes the online object of a method; `reset` calls it again
     rate   rows per second
     steps  names of the steps
-    read   reads the rows so far as a check does; without it, the end is judged by what the guide
-           saw, and another task is not detected
+    read   reads the rows so far as a check does
     shape  shape of a row; by default any shape is accepted
 
     Examples
@@ -152,13 +136,12 @@ class Guide:
         rate: float,
         expectations: Expectations,
         steps: Sequence[str],
-        read: Callable[[Array], Reading] | None = None,
+        read: Callable[[Array], Reading],
         shape: Sequence[int] | None = None,
     ) -> None:
         self.start, self.rate, self.expectations = start, rate, expectations
         self.graph = expectations.graph.renamed(steps)
         self.steps, self.read, self.shape = tuple(steps), read, shape and tuple(shape)
-        self.callback: Callable[[State], None] | None = None  # called with every state
         usual = expectations.usual
         paces = {s: math.exp(p.middle) / usual.usual_times(s) for s, p in usual.paces.items()}
         typical = float(np.median(list(paces.values()))) if paces else 30.0
@@ -170,10 +153,10 @@ class Guide:
     def reset(self) -> None:
         """Start again from the beginning."""
         self.online = self.start()
-        self.kept: deque[Kept] = deque(maxlen=LONGEST * self.room)  # the newest rows
+        self.rows: deque[Array] = deque()  # the newest ones
         self.pushed = 0
+        # (predicted step, corrected step) until the method predicts another; -1 at the start.
         self.corrected: tuple[int, int] | None = None
-        """(predicted step, corrected step) until the method predicts another; -1 at the start."""
         self.time = self.blind_until = -math.inf
         self.done: list[int] = []
         # Per step: seconds since it last became the current one, when that was, seconds in all.
@@ -183,8 +166,8 @@ class Guide:
         self.parts: list[Occurrence] = []  # firm occurrences, if there are rules
         self.now = self.last = BACKGROUND
         self.reported: set[tuple[str, int | None]] = set()
+        # Alarms that looking back did not confirm, and after how many rows.
         self.doubted: dict[tuple[str, int | None], int] = {}
-        """Alarms that looking back did not confirm, and after how many rows."""
 
     def push(
         self, time: float, row: Array, skipped: int = 0, alerts: Sequence[Alert] = ()
@@ -208,31 +191,29 @@ class Guide:
         lowest = float(belief.min()) if len(belief) > 1 else 0.0
         idle = self.corrected is None and belief.max() - lowest < len(belief) * lowest
         self.now = BACKGROUND if idle else int(np.argmax(belief))
-        fits = self.read is not None and row.nbytes * LONGEST * self.room <= MEMORY
-        projected = project(row[None])[0] if self.expectations.inputs else None
-        self.kept.append(Kept(row if fits else None, self.now, belief, projected))
+        self.rows.append(row)
+        if len(self.rows) > max(2, min(LONGEST * self.room, MEMORY // row.nbytes)):
+            self.rows.popleft()
         # A gap in the stream is not time spent.
         fresh = [*alerts, *self._count_time(min(passed, FILL / self.rate)), *self._other_task()]
         if self.pushed % max(self.room // 20, 1) == 0:
-            fresh += self._blind_alerts()
-        share = len(belief) * lowest if idle else float(belief[self.now])
-        return self._state(share, tuple(fresh), skipped)
+            fresh += self._blind()
+        return self._state(
+            len(belief) * lowest if idle else float(belief[self.now]), fresh, skipped
+        )
 
     def end(self) -> State:
         """Check the whole video. The alerts name the critical steps, and the steps that every
         reference video does, that were not seen.
         """
-        if not self.kept:
-            return self._state(1.0, ())
-        report, alerts = self._check(len(self.kept)), self._blind_alerts(ended=True)
+        if not self.rows:
+            return self._state(1.0, [])
+        report, alerts = self._check(len(self.rows)), self._blind(ended=True)
         for one in report.missed:
-            key = ("missed", one.step)
-            if one.name in report.alarms and one.step not in self.done and key not in self.reported:
-                self.reported.add(key)
-                alerts.append(Alert("missed", one.reason, one.step, one.confidence))
-        whole = self.pushed == len(self.kept)
-        broken = report.findings if whole else self._broken(ended=True)
-        return self._state(1.0, (*alerts, *self._rule_alerts(broken)))
+            if one.name in report.alarms and one.step not in self.done:
+                alerts += self._once("missed", one.reason, one.step, one.confidence)
+        whole = self.pushed == len(self.rows)
+        return self._state(1.0, alerts + self._broken(report.findings if whole else None, True))
 
     def correct(self, step: int | str) -> None:
         """Set the current step, by number or name, until the method predicts another one."""
@@ -271,13 +252,10 @@ class Guide:
 
     # ------------------------------------------------------------------ the current step
 
-    def _state(self, share: float, alerts: tuple[Alert, ...], skipped: int = 0) -> State:
+    def _state(self, share: float, alerts: list[Alert], skipped: int = 0) -> State:
         name = "background" if self.now == BACKGROUND else self.graph.name(self.now)
-        done, coming = tuple(self.done), tuple(self._upcoming())
-        made = State(self.time, self.now, name, share, done, coming, alerts, skipped, self.steps)
-        if self.callback is not None:
-            self.callback(made)
-        return made
+        seen = self.time, self.now, name, share, tuple(self.done), tuple(self._upcoming())
+        return State(*seen, tuple(alerts), skipped, self.steps)
 
     def _belief(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """Normalise the step probabilities and apply a correction."""
@@ -294,9 +272,8 @@ class Guide:
     def _upcoming(self) -> list[tuple[int, float]]:
         done = {step: int(self.counts[step]) for step in self.done}
         current = [] if self.last == BACKGROUND else [self.last]
-        for step in current:  # it counts as done, even if it is not yet
-            if self.done[-1:] != [step]:
-                done[step] = done.get(step, 0) + 1
+        if current != self.done[-1:]:  # it counts as done, even if it is not yet
+            done |= {step: done.get(step, 0) + 1 for step in current}
         weights = next_weights(self.graph, done, current, least=OVERLOOKED)
         total = sum(weight for step, weight in weights.items() if step not in current)
         likely = [(s, w / total) for s, w in weights.items() if s not in (*current, END) and w > 0]
@@ -329,8 +306,7 @@ class Guide:
             self.parts[-1] = self.parts[-1]._replace(end=self.time, spent=spent)
         elif firm and self.expectations.rules:
             self.parts.append(part)
-        alerts = [alert for sign in signs for alert in self._alarm(sign)]
-        return [*alerts, *self._rule_alerts(self._broken())]
+        return [alert for sign in signs for alert in self._alarm(sign)] + self._broken()
 
     def _count_done(self, step: int) -> None:
         if self.done[-1:] != [step]:
@@ -357,26 +333,26 @@ class Guide:
             signs.append(sign._replace(chance=chance, others=(step,)))
         return signs
 
-    def _broken(self, ended: bool = False) -> list[Finding]:
-        rules = self.expectations.rules
-        return broken_rules(rules, self.parts, self.steps, self.time, ended)
-
-    def _rule_alerts(self, findings: Sequence[Finding]) -> list[Alert]:
-        """Report each broken rule once."""
-        alerts = []
-        for one in findings:
-            key = (one.reason.partition(";")[0], one.step)
-            if one.kind == "rule" and key not in self.reported:
-                self.reported.add(key)
-                alerts.append(Alert("rule", one.reason, one.step, one.confidence))
-        return alerts
+    def _alarm(self, sign: Sign) -> list[Alert]:
+        """Raise an alarm if it is rare in normal videos; a critical step that is due always."""
+        key, critical = (sign.kind, sign.step), self.expectations.severity.critical
+        always = sign.kind == "missed" and sign.step in critical
+        if (sign.chance >= self._rare and not always) or key in self.reported:
+            return []
+        # A step that stays too long is asked for at every row.
+        if sign.kind == "unusual" and self.pushed < self.doubted.get(key, 0) + self.room // 20:
+            return []
+        if not self._confirmed(sign):
+            self.doubted[key] = self.pushed
+            return []
+        reason = explain(sign, self.expectations, self.steps)
+        return self._once(sign.kind, reason, sign.step, 1 - sign.chance)
 
     def _confirmed(self, sign: Sign) -> bool:
         """Whether a reading of all rows so far shows the same; True if rows are missing."""
-        rows = [one.row for one in self.kept if one.row is not None]
-        if self.read is None or len(rows) < self.pushed:
+        if len(self.rows) < self.pushed:
             return True
-        parts = find_occurrences(self.read(np.stack(rows))[0], self.rate)
+        parts = find_occurrences(self.read(np.stack(self.rows)).labels, self.rate)
         first = {part.step: part.start for part in reversed(parts)}
         spent = {step: sum(part.spent for part in parts if part.step == step) for step in first}
         done = {step for step, seconds in spent.items() if seconds >= ENOUGH * self.usual[step]}
@@ -393,21 +369,29 @@ class Guide:
         early = [first[step] < first[other] for other in sign.others if other in first]
         return (sign.how == "early") in early
 
-    def _alarm(self, sign: Sign) -> list[Alert]:
-        """Raise an alarm once if it is rare in normal videos; a critical step that is due always."""
-        key, critical = (sign.kind, sign.step), self.expectations.severity.critical
-        always = sign.kind == "missed" and sign.step in critical
-        if (sign.chance >= self._rare and not always) or key in self.reported:
-            return []
-        # A step that stays too long is asked for at every row.
-        if sign.kind == "unusual" and self.pushed < self.doubted.get(key, 0) + self.room // 20:
-            return []
-        if not self._confirmed(sign):
-            self.doubted[key] = self.pushed
+    def _once(
+        self, kind: str, reason: str, step: int | None = None, sure: float = 1.0, of: str = ""
+    ) -> list[Alert]:
+        """An alert, if none of this kind, or `of` this cause, was raised about the step."""
+        key = (of or kind, step)
+        if key in self.reported:
             return []
         self.reported.add(key)
-        reason = explain(sign, self.expectations, self.steps)
-        return [Alert(sign.kind, reason, sign.step, 1 - sign.chance)]
+        return [Alert(kind, reason, step, sure)]
+
+    def _broken(
+        self, findings: Sequence[Finding] | None = None, ended: bool = False
+    ) -> list[Alert]:
+        """Report each broken rule, by `findings` or what the guide saw."""
+        if findings is None:
+            rules = self.expectations.rules
+            findings = broken_rules(rules, self.parts, self.steps, self.time, ended)
+        alerts = []
+        for one in findings:
+            if one.kind == "rule":
+                cause = one.reason.partition(";")[0]
+                alerts += self._once("rule", one.reason, one.step, one.confidence, cause)
+        return alerts
 
     @property
     def _rare(self) -> float:
@@ -416,84 +400,42 @@ class Guide:
 
     def _other_task(self) -> list[Alert]:
         """Report if the newest rows, as many as a usual video has, show another task."""
-        key, late = ("unknown", None), self.pushed - self.room
-        if late < 0 or late % max(self.room // 10, 1) or key in self.reported:
+        late = self.pushed - self.room
+        if late < 0 or late % max(self.room // 10, 1) or ("unknown", None) in self.reported:
             return []
         if not self.expectations.task or not self._check(self.room).other_task:
             return []
-        self.reported.add(key)
-        return [Alert("unknown", "this is not the task that was learned", None, 0.99)]
+        return self._once("unknown", "this is not the task that was learned", None, 0.99)
 
-    def _camera(self, kept: Sequence[Kept]) -> Camera | None:
-        inputs, rows = self.expectations.inputs, [one.projected for one in kept]
-        return look_at(np.array(rows), self.rate, len(rows) / self.rate, inputs) if inputs else None
+    def _camera(self, newest: int) -> Camera | None:
+        inputs, rows = self.expectations.inputs, list(self.rows)[-newest:]
+        if inputs is None:
+            return None
+        return look_at(project(np.stack(rows)), self.rate, len(rows) / self.rate, inputs)
 
-    def _blind_alerts(self, ended: bool = False) -> list[Alert]:
-        """Report each stretch in which the camera sees nothing once; at the end, another scene."""
-        camera, alerts = self._camera(self.kept), []
-        gone = (self.pushed - len(self.kept)) / self.rate  # seconds whose rows are not kept
+    def _blind(self, ended: bool = False) -> list[Alert]:
+        """Report each stretch in which the camera sees nothing; at the end, another scene."""
+        camera, alerts = self._camera(len(self.rows)), []
+        gone = (self.pushed - len(self.rows)) / self.rate  # seconds whose rows are not kept
         for one in camera.findings if camera else ():
             if one.reason == ELSEWHERE:
-                fresh, key = ended and ("input", None) not in self.reported, ("input", None)
-                self.reported |= {key} if ended else set()
-            else:
-                fresh = gone + one.start > self.blind_until
-                self.blind_until = max(self.blind_until, gone + one.end)
-            if fresh:
+                alerts += self._once("input", one.reason) if ended else []
+                continue
+            if gone + one.start > self.blind_until:
                 alerts.append(Alert("input", f"{one.reason} from {clock(gone + one.start)}"))
+            self.blind_until = max(self.blind_until, gone + one.end)
         return alerts
 
     def _check(self, newest: int) -> Report:
         """Check the newest rows."""
-        kept = list(self.kept)[-newest:]
-        reading: Any = (
-            [one.step for one in kept],
-            np.stack([one.belief for one in kept]),
-            None,
-            None,
-        )
-        rows = [one.row for one in kept if one.row is not None]
-        if self.read is not None and rows:
-            reading = self.read(np.stack(rows))
-        labels, probabilities, novelty, embedding = reading
+        read = self.read(np.stack(list(self.rows)[-newest:]))
         return check_labels(
-            labels,
+            read.labels,
             self.rate,
             self.expectations,
-            probabilities,
-            novelty,
+            read.probabilities,
+            read.novelty,
             self.steps,
-            embedding=embedding,
-            camera=self._camera(kept),
+            embedding=read.embedding,
+            camera=self._camera(newest),
         )
-
-
-def follow_pictures(
-    guide: Guide,
-    source: str,
-    rate: Fraction,
-    backbone: Backbone,
-    realtime: bool = False,
-    **waits: Any,
-) -> Iterator[State]:
-    """Follow a `source` and yield a state per sample; see `open_samples`.
-
-    `rate` and `backbone` are those of the procedure. With a clip model, states are half a clip
-    late.
-    """
-    length, per_row = clip_length(backbone), frames_per_row(backbone, rate)
-    waiting: deque[Sample] = deque()  # until their clips are complete
-    notes: list[str] = []
-
-    def pictures(samples: Iterator[Sample]) -> Iterator[Picture]:
-        for number, sample in enumerate(samples):
-            waiting.extend([sample] if number % per_row == 0 else [])
-            notes.extend(sample.notes)
-            yield sample.picture
-
-    with open_samples(source, rate * per_row, backbone.size, realtime, **waits) as samples:
-        for clip in make_clips(pictures(samples), length, per_row):
-            sample, alerts = waiting.popleft(), [Alert("source", note) for note in notes]
-            notes.clear()
-            row = backbone.extract(clip if length == 1 else clip[None])[0]
-            yield guide.push(sample.time, row, sample.skipped, alerts)

@@ -28,6 +28,7 @@ from stepcut.jit import compiled_later
 from stepcut.methods.arithmetic import unit
 from stepcut.order.learn import Occurrence, find_occurrences, first_times
 from stepcut.order.orders import Labels, grouped
+from stepcut.timeline import runs
 
 Floats = NDArray[np.floating[Any]]
 T = TypeVar("T")
@@ -38,17 +39,13 @@ SMOOTHING = 4.0  # seconds over which novelty is averaged
 
 
 class Slices(NamedTuple):
-    rows: Floats
-    """Unit vectors in thousandths, (N, p)."""
-    steps: NDArray[np.int64]
-    """The step in the middle of each slice, (N,); -1 for none."""
+    rows: Floats  # unit vectors in thousandths, (N, p)
+    steps: NDArray[np.int64]  # in the middle of each slice, (N,); -1 for none
 
 
 class Alignment(NamedTuple):
-    apart: float = 0.0
-    """Log distance from other videos; 0 if there are none."""
-    along: Floats = np.zeros(1)
-    """Distance of each slice, (N,)."""
+    apart: float = 0.0  # log distance from other videos; 0 if there are none
+    along: Floats = np.zeros(1)  # distance of each slice, (N,)
 
 
 @dataclass(frozen=True)
@@ -56,13 +53,10 @@ class Observed:
     occurrences: list[Occurrence]
     seconds: float
     rate: float
-    labels: NDArray[np.int64]
-    novelty: Floats | None
-    """Smoothed novelty, (T,)."""
-    evidence: Floats
-    """(K,)"""
-    embedding: Floats | None
-    """(T, p)"""
+    labels: NDArray[np.int64]  # (T,)
+    novelty: Floats | None  # smoothed, (T,)
+    evidence: Floats  # (K,)
+    embedding: Floats | None  # (T, p)
     slices: Slices | None
 
     @cached_property
@@ -71,12 +65,10 @@ class Observed:
 
     @cached_property
     def first(self) -> dict[int, Occurrence]:
-        """First long occurrence of each step."""
         return first_times(self.occurrences)
 
     @cached_property
     def spent(self) -> dict[int, float]:
-        """Seconds spent on each step."""
         return {step: sum(one.spent for one in done) for step, done in self.by_step.items()}
 
     @cached_property
@@ -90,13 +82,12 @@ class Observed:
 
 
 def observe(
-    labels: Labels,
+    labels: Labels,  # (T,)
     rate: float,
-    probabilities: Floats | None = None,
-    novelty: Floats | None = None,
-    embedding: Floats | None = None,
+    probabilities: Floats | None = None,  # (T, K)
+    novelty: Floats | None = None,  # (T,)
+    embedding: Floats | None = None,  # (T, p)
 ) -> Observed:
-    """Observe labels (T,), probabilities (T, K), novelty (T,) and embedding (T, p)."""
     numbers = np.asarray(labels, dtype=np.int64)
     sure = None
     if probabilities is not None and len(probabilities):
@@ -134,14 +125,17 @@ def smooth(values: Floats, rate: float) -> Floats:
     return np.asarray(np.convolve(padded, np.ones(width) / width, mode="valid"))
 
 
+def stretches(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First row of each run of true values, and the row after it."""
+    return [(a, b) for true, a, b in runs(mask.astype(np.int64)).tolist() if true]
+
+
 def some_of(items: Sequence[T], most: int) -> list[T]:
-    """At most `most` items, evenly spaced from first to last."""
     places = np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int)
     return [items[place] for place in places]
 
 
 def slice_video(embedding: Floats, labels: Labels) -> Slices:
-    """Divide a video into slices, from its embedding (T, p) and labels (T,)."""
     bounds = np.arange(SLICES + 1) * len(embedding) // SLICES
     starts, ends = bounds[:-1], np.maximum(bounds[1:], bounds[:-1] + 1)  # short videos share rows
     sums = np.zeros((len(embedding) + 1, embedding.shape[1]))
@@ -156,10 +150,7 @@ def align_slices(
     optional: Collection[int] = (),
     free: Collection[int] = (),
 ) -> Alignment:
-    """Align a video with others.
-
-    Slices of `free` steps are ignored, and those of `optional` steps that the video leaves out.
-    """
+    # Slices of free steps are ignored, and those of optional steps that the video leaves out.
     used = ~np.isin(video.steps, list(free))
     ignored = [*free, *(set(optional) - set(video.steps.tolist()))]
     kept = [other.rows[~np.isin(other.steps, ignored)] for other in others]

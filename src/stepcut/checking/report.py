@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 
-from stepcut.order.orders import counted
 from stepcut.tables import data_frame
 from stepcut.timeline import clock
 
@@ -130,8 +129,6 @@ class Report:
     """Share of normal videos that may raise an alarm, as set when the procedure was learned."""
     promised: float = 0.0
     """False-alarm rate of the limit; above `false_alarms` with too few videos."""
-    learned: int = 0
-    """Number of videos that set the limits."""
     alarms: tuple[str, ...] = ()
     """Steps that raise an alarm by themselves: invariant or critical, or beyond `alarm_at`."""
     detection: Mapping[str, float] = field(default_factory=dict)
@@ -144,10 +141,8 @@ class Report:
     """Below this detection rate, a video without deviations is inconclusive; 0 switches it off."""
     remedy: str = ""
     """What would make the check conclusive."""
-    aside: str = ""
-    """Which reference videos set no limits, and how to change that."""
-    unchecked: str = ""
-    """What is not known of the camera."""
+    note: str = ""
+    """Warnings: too few videos for the false-alarm rate, videos set aside, what cannot be seen."""
 
     @property
     def missed(self) -> list[Finding]:
@@ -269,37 +264,16 @@ class Report:
         counts = [f"{len(self._of(kind))} {kind}" for kind in KINDS if self._of(kind)]
         return f"{name}: {', '.join(counts)}."
 
-    @property
-    def note(self) -> str:
-        """Warnings: too few videos for the requested false-alarm rate, videos that are set aside."""
-        few = ""
-        if round(self.promised, 2) > self.false_alarms:
-            few = (
-                f"With {counted(self.learned)} the rate of false alarms cannot be set below "
-                f"{self.promised:.0%} ({self.false_alarms:.0%} was requested); learn from more "
-                "videos."
-            )
-        return " ".join(text for text in (few, self.aside, self.unchecked) if text)
-
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values, as `stepcut check --json` prints it."""
+        names = "video verdict ok summary other_task false_alarms note min_detection power"
+        figures = {"seconds": 3, "score": 4, "task_distance": 4, "promised": 4}
         return {
-            "video": self.video,
-            "seconds": round(self.seconds, 3),
-            "verdict": self.verdict,
-            "ok": self.ok,
-            "score": round(self.score, 4),
-            "summary": self.summary,
-            "other_task": self.other_task,
-            "task_distance": round(self.task_distance, 4),
-            "false_alarms": self.false_alarms,
-            "promised": round(self.promised, 4),
-            "note": self.note,
+            **{name: getattr(self, name) for name in names.split()},
+            **{name: round(getattr(self, name), digits) for name, digits in figures.items()},
             "detection": {kind: round(share, 4) for kind, share in self.detection.items()},
-            "min_detection": self.min_detection,
             "conclusive": not self._doubt,
             "remedy": self.remedy if self._blind else "",
-            "power": self.power,
             "steps": [step.to_json() for step in self.steps],
             **{kind: [finding.to_json() for finding in self._of(kind)] for kind in KINDS},
         }
@@ -319,14 +293,12 @@ class Report:
         return f"<Report {self.summary}>"
 
     def __str__(self) -> str:
-        parts = [*self.findings, *self.steps, *self._notes]
-        parts[-1:] = [f"({self.note})"] if self.note else parts[-1:]
+        parts = [*self.findings, *self.steps, *self._notes(f"({self.note})")]
         return "\n".join([self.summary, *(f"  {part}" for part in parts)])
 
-    @property
-    def _notes(self) -> list[str]:
+    def _notes(self, note: str) -> list[str]:
         """What follows the steps; the summary of videos without deviations has the power."""
-        return [text for text in (self.power if self.deviates else "", self.note) if text]
+        return [*([self.power] if self.deviates else []), *([note] if self.note else [])]
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -339,7 +311,7 @@ class Report:
         # Names may be right-to-left.
         lines = [step._line(f"<bdi>{escape(step.name)}</bdi>") for step in self.steps]
         steps = "".join(f"<li>{line}</li>" for line in lines)
-        note = "".join(f"<p>{text}</p>" for text in self._notes)
+        note = "".join(f"<p>{text}</p>" for text in self._notes(self.note))
         mark = "✓" if self.ok else "✗" if self.deviates else "?"
         return f"<p><b>{mark}</b> {escape(self.summary)}</p>{table}<ul>{steps}</ul>{note}"
 

@@ -5,6 +5,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise, permutations, product
@@ -37,7 +38,8 @@ FORM = re.compile(
     rf"(?:at least {SECONDS})?(?:, )?(?:at most {SECONDS})?)"
 )
 WORDS = re.compile(r"""\b(before|is|once|never|at)\b|["']""")
-TOKEN = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|[\[\],]""")  # of rules.toml
+# Comments, and strings with their commas, in the file.
+ITEM = re.compile(r"""(#[^\n]*)|("(?:\\.|[^"\\\n])*"|'[^'\n]*')(?:\s*,)?""")
 NONE: Mapping[str, int] = MappingProxyType({})
 ENOUGH, MOST = 5, 6  # least videos and most rules of a proposal
 
@@ -46,14 +48,11 @@ ENOUGH, MOST = 5, 6  # least videos and most rules of a proposal
 class Severity:
     """Severity of steps, by step number."""
 
-    optional: frozenset[int] = frozenset()
-    """Steps that may be missing."""
-    critical: frozenset[int] = frozenset()
-    """Steps that raise an alarm whenever they are not seen."""
-    free: frozenset[int] = frozenset()
-    """Steps that may be done at any time."""
+    optional: frozenset[int] = frozenset()  # may be missing
+    critical: frozenset[int] = frozenset()  # raise an alarm whenever they are not seen
+    free: frozenset[int] = frozenset()  # may be done at any time
+    # Probability of being missing at which a step raises an alarm.
     alarm_at: Mapping[int, float] = field(default_factory=dict)
-    """Probability of being missing at which a step raises an alarm."""
 
     def alarm_limit(self, step: int, alarm_at: float | None) -> float:
         """Probability of being missing at which a step raises an alarm; `NEVER` if it does not.
@@ -74,12 +73,8 @@ class Severity:
 
     def moved(self, names: Sequence[str], others: Sequence[str]) -> "Severity":
         """Translate step numbers from the list `names` to the list `others`."""
-        place = {n: others.index(name) for n, name in enumerate(names) if name in others}
-        limits = {place[n]: share for n, share in self.alarm_at.items() if n in place}
-        optional, critical, free = (
-            frozenset(place[n] for n in getattr(self, key) if n in place) for key in SEVERITIES
-        )
-        return Severity(optional, critical, free, limits)
+        record, former = self.to_json(names), dict.fromkeys(names, -1)
+        return parse_severity(record, others, former=former)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -92,10 +87,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def read_severity(
     path: Path | Address, names: Sequence[str], former: Mapping[str, int]
 ) -> Severity:
-    """Read the file at `path`, if it exists; steps have current or `former` names.
-
-    A former name with a negative number is passed over: its step does not exist now.
-    """
+    """Read the file at `path`, if it exists; see `parse_severity`."""
     if not path.exists():
         return Severity()
     try:
@@ -108,16 +100,19 @@ def read_severity(
 def parse_severity(
     record: Any, names: Sequence[str], where: str = SEVERITY_FILE, former: Mapping[str, int] = NONE
 ) -> Severity:
-    """Parse the content of `severity.json`: lists of step names or numbers; see `read_severity`."""
+    """Parse lists of step numbers, current names or `former` ones.
+
+    A former name with a negative number is passed over: its step does not exist now.
+    """
 
     def number(step: int | str) -> int:
         found = _number(step, names, former) if isinstance(step, str) else None
-        if found is not None:
-            return found
-        if str(step).isdecimal() and int(step) < len(names):  # keys are strings
+        if found is None and str(step).isdecimal() and int(step) < len(names):  # keys are strings
             return int(step)
-        hint = f"Or give a number from 0 to {len(names) - 1}."
-        raise unknown("step", str(step), names, where, hint)
+        if found is None:
+            hint = f"Or give a number from 0 to {len(names) - 1}."
+            raise unknown("step", str(step), names, where, hint)
+        return found
 
     try:
         form = msgspec.convert(record, _File)
@@ -128,16 +123,12 @@ def parse_severity(
             path=where,
             value=record,
         ) from error
-    optional, critical, free = (
-        frozenset(map(number, getattr(form, key))) - {-1} for key in SEVERITIES
-    )
-    if both := optional & critical:
-        name = names[min(both)]
-        why = f"{where}: {name!r} is both optional and critical; choose one."
-        raise OptionError(why, path=where, value=name)
+    kinds = {key: frozenset(map(number, getattr(form, key))) - {-1} for key in SEVERITIES}
+    if both := kinds["optional"] & kinds["critical"]:
+        why = f"{where}: {names[min(both)]!r} is both optional and critical; choose one."
+        raise OptionError(why, path=where, value=names[min(both)])
     limits = {number(step): at for step, at in form.alarm_at.items()}
-    limits.pop(-1, None)
-    return Severity(optional, critical, free, limits)
+    return Severity(**kinds, alarm_at={step: at for step, at in limits.items() if step >= 0})
 
 
 # ------------------------------------------------------------------ rules and their file
@@ -148,10 +139,8 @@ class Rule(msgspec.Struct, frozen=True):
 
     kind: Literal["before", "first", "last", "once", "never", "never twice", "lasts"]
     step: str
-    other: str = ""
-    """The later step of `before`."""
-    least: float | None = None
-    """Least seconds of `lasts`, over all times that the step is done."""
+    other: str = ""  # the later step of `before`
+    least: float | None = None  # seconds of `lasts`, over all times that the step is done
     most: float | None = None
 
     def __str__(self) -> str:
@@ -164,13 +153,13 @@ class Rule(msgspec.Struct, frozen=True):
         words = [f"{word} {limit:g} s" for word, limit in limits.items() if limit is not None]
         return f"{step} {', '.join(words) or self.kind}"
 
-    def renamed(self, steps: Sequence[str], former: Mapping[str, int] = NONE) -> "Rule | None":
-        """Return the rule with the current names of its steps, None if one does not exist."""
-        numbers = [_number(name, steps, former) for name in (self.step, self.other) if name]
-        names = [steps[number] for number in numbers if number is not None and number >= 0]
-        if len(names) < len(numbers):
-            return None
-        return Rule(self.kind, names[0], "".join(names[1:]), self.least, self.most)
+    def renamed(self, steps: Sequence[str], former: Mapping[str, int] = NONE) -> "Rule":
+        """Return the rule with the current names of its steps; unknown names stay."""
+        names = []
+        for name in (self.step, self.other):
+            number = _number(name, steps, former)
+            names.append(_bare(name) if number in (None, -1) else steps[number or 0])
+        return Rule(self.kind, *names, self.least, self.most)
 
 
 def parse_rule(text: str, steps: Sequence[str], former: Mapping[str, int] = NONE) -> Rule:
@@ -185,10 +174,11 @@ def parse_rule(text: str, steps: Sequence[str], former: Mapping[str, int] = NONE
     step, other, edge, often, *limits = match.groups()
     kind: Any = "before" if other else edge or often or "lasts"
     rule = Rule(kind, step, other or "", *(float(one) if one else None for one in limits))
-    if found := rule.renamed(steps, former):
-        return found
-    missing = step if _number(step, steps, former) in (None, -1) else other
-    raise unknown("step", _bare(missing), steps, f"rule {text!r}", f"Forms: {FORMS}.")
+    rule = rule.renamed(steps, former)
+    for name in (rule.step, rule.other):
+        if name and name not in steps:
+            raise unknown("step", name, steps, f"rule {text!r}", f"Forms: {FORMS}.")
+    return rule
 
 
 def parse_rules(
@@ -216,7 +206,7 @@ def read_sentences(path: Path | Address) -> list[str]:
 
 
 def write_rules(path: Path | Address, rules: Sequence[Rule]) -> None:
-    lines = [f"  {_literal(rule)},\n" for rule in rules]
+    lines = [f"  {json.dumps(str(rule), ensure_ascii=False)},\n" for rule in rules]
     write_bytes(path, f"rules = [\n{''.join(lines)}]\n".encode(), follow=False)
 
 
@@ -229,30 +219,27 @@ def change_rule(
 ) -> Rule:
     """Add a rule to the file at `path`, or remove it; comments and other rules stay as they are."""
     rule, texts = parse_rule(sentence, steps, former), read_sentences(path)
-    rules = [parse_rule(text, steps, former) for text in texts]
-    wanted = [*(one for one in rules if one != rule), *([rule] if holds else [])]
-    check_rules(wanted)
-    if holds and rule in rules:
+    others = [text for text in texts if parse_rule(text, steps, former) != rule]
+    if holds and len(others) < len(texts):
         return rule
+    wanted = [*others, str(rule)] if holds else others
+    rules = parse_rules(wanted, steps, former)
     content = read_bytes(path).decode() if path.exists() else "rules = [\n]\n"
-    tokens = [token for token in TOKEN.finditer(content) if token[0][0] != "#"]
-    places = [place for place, token in enumerate(tokens) if token[0][0] in "\"'"]
-    if len(places) != len(texts):  # such as strings in three quotes
-        write_rules(path, wanted)
-        return rule
+
+    def item(match: re.Match[str]) -> str:
+        comment, literal = match.groups()
+        kept = comment or tomllib.loads(f"x = {literal}")["x"] in others
+        return comment or (f"{literal}," if kept else "")
+
+    content = re.sub(r"(?m)^ +\n", "", ITEM.sub(item, content))
     if holds:
-        last, end = tokens[-2], tokens[-1].start()
-        comma, between = "" if last[0] in "[," else ",", content[last.end() : end]
-        added = f"  {_literal(rule)},\n" if between.endswith("\n") else f" {_literal(rule)}"
-        content = content[: last.end()] + comma + between + added + content[end:]
-    for place, own in [*zip(places, rules, strict=True)][::-1]:
-        if own == rule and not holds:
-            end = tokens[place + (tokens[place + 1][0] == ",")].end()
-            head, tail = content[: tokens[place].start()], content[end:].lstrip(" ")
-            if head.rstrip(" ").endswith("\n") and tail.startswith("\n"):
-                head, tail = head.rstrip(" "), tail[1:]
-            content = head + tail
-    write_bytes(path, content.encode(), follow=False)
+        head, _, tail = content.rpartition("]")
+        content = f"{head}  {json.dumps(str(rule), ensure_ascii=False)},\n]{tail}"
+    with suppress(ValueError):  # such as a bracket in the last comment
+        if tomllib.loads(content) == {"rules": wanted}:
+            write_bytes(path, content.encode(), follow=False)
+            return rule
+    write_rules(path, rules)
     return rule
 
 
@@ -271,7 +258,7 @@ def check_rules(rules: Sequence[Rule]) -> None:
 
 
 def _number(name: str, steps: Sequence[str], former: Mapping[str, int]) -> int | None:
-    """The number of a step that is written as `name`, None if no step ever was."""
+    """The number of the step that is, or was, written as `name`."""
     for written in (name, _bare(name)):
         for numbers in ({step: number for number, step in enumerate(steps)}, former):
             if (found := spell([written], list(numbers))[written]) in numbers:
@@ -284,12 +271,8 @@ def _unreadable(path: Path | Address, form: str, error: Exception) -> OptionErro
     return OptionError(why, path=path)
 
 
-def _literal(rule: Rule) -> str:
-    return json.dumps(str(rule), ensure_ascii=False)
-
-
 def _quoted(name: str) -> str:
-    """A name, in quotes if a sentence could be read in two ways."""
+    # In quotes if a sentence could be read in two ways.
     quote = "'" if '"' in name else '"'
     return f"{quote}{name}{quote}" if WORDS.search(name) else name
 
@@ -321,10 +304,7 @@ def broken_rules(
     end: float,
     ended: bool = True,
 ) -> list[Finding]:
-    """Return a finding for each broken rule, given the parts of a video in order of time.
-
-    While a video goes on (`ended` false), only for those that nothing later can mend.
-    """
+    """Find broken rules; while a video goes on, only those that nothing later can mend."""
     named = [(name_of(part.step, steps), part) for part in parts]
     findings = []
     for rule in rules:
@@ -366,10 +346,7 @@ def _broken(
 def propose_rules(
     videos: Sequence[Labels], rate: float, steps: Sequence[str], rules: Sequence[Rule] = ()
 ) -> dict[Rule, str]:
-    """Return rules that all videos keep, and the question to ask, the simplest first.
-
-    videos  the step of each row of each reference video, (T,); `rate` rows per second
-    """
+    """Return rules that all videos (T,) keep, and the question to ask, the simplest first."""
     parts = [[name_of(part.step, steps) for part in find_occurrences(one, rate)] for one in videos]
     if len(parts) < ENOUGH or not all(parts):
         return {}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, ndtri, stdtr, stdtrit
 
-from stepcut.checking.observed import Floats, Observed, Slices, some_of
+from stepcut.checking.observed import Floats, Observed, Slices, some_of, stretches
 from stepcut.order.learn import graph_of_occurrences
 from stepcut.order.orders import grouped
 
@@ -48,7 +48,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, values: Any, prior: Any) -> Self:
-        """Estimate from values (n,) or (m, n); `prior` is the prior spread."""
+        """Estimate from values (n,) or (m, n), with a `prior` spread."""
         values, table = np.asarray(values), np.ndim(values) > 1
         middle, number = values.mean(axis=-1, keepdims=table), values.shape[-1]
         squares = ((values - middle) ** 2).sum(axis=-1, keepdims=table) + PRIOR * prior**2
@@ -75,7 +75,7 @@ class Scale(NamedTuple):
 
     @property
     def width(self) -> float:
-        """Spread of a new value, including the uncertainty of the middle."""
+        # Of a new value, including the uncertainty of the middle.
         return self.spread * math.sqrt(1 + 1 / max(self.videos, 1))
 
     def less(self, seconds: float) -> float:
@@ -107,16 +107,13 @@ class Presence:
     videos, each scored with the means of the others (Platt 1999), at prior odds of 1.
     """
 
-    done: tuple[Number, ...] = ()
-    """a_k; the mean of all steps if no video shows step k."""
-    absent: tuple[Number, ...] = ()
-    """b_k."""
+    done: tuple[Number, ...] = ()  # a_k; the mean of all steps if no video shows step k
+    absent: tuple[Number, ...] = ()  # b_k
     spread: Annotated[float, Meta(gt=0, lt=1e3)] = EVIDENCE_SPREAD
     slope: Number = 1.0
     bias: Number = 0.0
 
     def probabilities(self, evidence: Floats) -> Floats:
-        """Probability that each step was done, (K,), from the evidence of one video, (K,)."""
         seen = np.zeros(len(self.done))
         seen[: len(evidence)] = evidence[: len(seen)]
         odds = _log_odds(seen, np.array(self.done), np.array(self.absent), self.spread)
@@ -124,10 +121,7 @@ class Presence:
 
 
 def learn_presence(done: Floats, absent: Floats) -> Presence:
-    """Learn from the evidence (N, K) of each video, as it is and with the rows of the step removed.
-
-    NaN marks a step that a video does not show.
-    """
+    """Learn from the evidence (N, K) with and without the rows of a step; NaN if it is not shown."""
     shown = ~np.isnan(done)
     if not shown.any():
         return Presence()
@@ -179,24 +173,16 @@ class Usual:
     """What reference videos show, each seen as if it were new."""
 
     videos: Count
-    occurs: dict[Step, Count]
-    """Number of videos that show each step."""
+    occurs: dict[Step, Count]  # videos that show each step
+    # How often these videos do it.
     repeats: dict[Step, Annotated[tuple[Count, ...], Meta(min_length=1)]]
-    """How often the videos that show a step do it."""
-    paces: dict[Step, Scale]
-    """Log seconds of each step."""
-    length: Scale
-    """Log seconds of a whole video."""
-    never: dict[str, Amount]
-    """Probability of events that never occur."""
-    times: dict[Step, Amount]
-    """Usual time of each step: the median of its mean time, from 0 (start) to 1 (end)."""
-    orders: tuple[tuple[Step, Step, Count], ...]
-    """(a, b, number of videos in which a was first done before b)."""
-    new: Amount | None
-    """The 99 % quantile of smoothed novelty in normal frames, if it is known."""
-    stretch: Scale
-    """Log of one plus the seconds of the longest part beyond `new`."""
+    paces: dict[Step, Scale]  # log seconds of each step
+    length: Scale  # log seconds of a whole video
+    never: dict[str, Amount]  # probability of events that never occur
+    times: dict[Step, Amount]  # median of the mean time of each step, from 0 (start) to 1 (end)
+    orders: tuple[tuple[Step, Step, Count], ...]  # (a, b, videos in which a was first before b)
+    new: Amount | None  # 99 % quantile of smoothed novelty in normal frames, if it is known
+    stretch: Scale  # log of one plus the seconds of the longest part beyond `new`
     slices: tuple[Slices, ...]
     presence: Presence
 
@@ -205,21 +191,19 @@ class Usual:
         return swap_chances({(a, b): count for a, b, count in self.orders})
 
     def usual_times(self, step: int) -> int:
-        """How often a video usually does a step."""
         return median_low(self.repeats[step])
 
+    # The probability that a normal video leaves out a step, or does it at most or at least so often.
+
     def missing(self, step: int) -> float:
-        """Probability that a normal video leaves out a step."""
         return _chance(self.videos - self.occurs[step], self.videos, self.never["missed"])
 
     def fewer(self, step: int, times: int) -> float:
-        """Probability that a normal video does a step at most this often."""
         seldom = sum(count <= times for count in self.repeats[step])
         left_out = self.videos - self.occurs[step]
         return _chance(seldom + left_out, self.videos, self.never["fewer"])
 
     def repeated(self, step: int, times: int) -> float:
-        """Probability that a normal video does a step at least this often."""
         often = sum(count >= times for count in self.repeats[step])
         return _chance(often, self.occurs[step], self.never["extra"])
 
@@ -266,22 +250,18 @@ def new_stretches(video: Observed, limit: float | None) -> list[tuple[float, flo
     """Parts in which novelty exceeds the limit: (start, end) in seconds."""
     if video.novelty is None or limit is None:
         return []
-    new = np.concatenate(([False], video.novelty > limit, [False]))
-    edges = np.flatnonzero(np.diff(new.astype(np.int8))).reshape(-1, 2) / video.rate
-    return [(float(a), float(b)) for a, b in edges]
+    return [(a / video.rate, b / video.rate) for a, b in stretches(video.novelty > limit)]
 
 
 def good_turing(events: Sequence[tuple[int, int]]) -> float:
-    """Good-Turing probability of unseen events, from (occurrences, opportunities) of each event."""
+    # (occurrences, opportunities) of each event
     once = sum(seen == 1 for seen, _ in events)
     return (once + 0.5) / (sum(of for seen, of in events if seen == 0) + once + 1)
 
 
 def swap_chances(first: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], float]:
     """Probability that a normal video does b before a, for pairs (a, b) mostly done in this order.
-
-    `first` counts the videos in which a was done before b.
-    """
+    `first` counts the videos in which a was done before b."""
     counted = {(min(p), max(p)): sorted((first.get(p, 0), first.get(p[::-1], 0))) for p in first}
     never = good_turing([(fewer, fewer + more) for fewer, more in counted.values()])
     return {

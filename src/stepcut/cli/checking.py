@@ -9,10 +9,11 @@ import shutil
 import threading
 import time
 import urllib.request
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from fractions import Fraction
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from stepcut.app.watching import Arrivals, Journal, journal_of, stamp_of
-from stepcut.checking.guide import Alert, State, follow_pictures
+from stepcut.checking.guide import Alert, Guide, State
 from stepcut.checking.report import EXIT_CODES, Report
 from stepcut.checking.rules import read_sentences
 from stepcut.cli import say
@@ -28,8 +29,18 @@ from stepcut.cli.common import ask_procedure
 from stepcut.cli.main import explain
 from stepcut.errors import OptionError, in_words
 from stepcut.features.backbones import load_backbone
+from stepcut.features.backbones.runtime import Backbone
+from stepcut.features.extract import clip_length, frames_per_row, make_clips
 from stepcut.features.spec import FeatureSpec, need_spec
-from stepcut.features.video.live import Outage, hide_password, is_live, is_pipe
+from stepcut.features.video.live import (
+    Outage,
+    Picture,
+    Sample,
+    hide_password,
+    is_live,
+    is_pipe,
+    open_samples,
+)
 from stepcut.files.addresses import Address, as_path, files_below, version
 from stepcut.files.cache import wall_clock
 from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, safe_name
@@ -444,16 +455,40 @@ def follow(
     guide = procedure.guide()
     live = is_live(source) or is_pipe(source)
     if not live and Path(source).suffix.lower() in FEATURE_SUFFIXES:
-        rows = procedure.features(source).rows
-        states: Iterator[State] = (
-            guide.push(number / guide.rate, row) for number, row in enumerate(rows)
-        )
+        for number, row in enumerate(procedure.features(source).rows):
+            yield guide.push(number / guide.rate, row)
     else:
         backbone = load_backbone(need_spec(procedure.spec), device)
-        states = follow_pictures(guide, source, procedure.rate, backbone, realtime, **waits)
-    yield from states
+        yield from follow_pictures(guide, source, procedure.rate, backbone, realtime, **waits)
     if (last := guide.end()).alerts:
         yield last
+
+
+def follow_pictures(
+    guide: Guide,
+    source: str,
+    rate: Fraction,
+    backbone: Backbone,
+    realtime: bool = False,
+    **waits: Any,
+) -> Iterator[State]:
+    """Yield a state per sample of a source; with a clip model, they are half a clip late."""
+    length, per_row = clip_length(backbone), frames_per_row(backbone, rate)
+    waiting: deque[Sample] = deque()  # until their clips are complete
+    notes: list[str] = []
+
+    def pictures(samples: Iterator[Sample]) -> Iterator[Picture]:
+        for number, sample in enumerate(samples):
+            waiting.extend([sample] if number % per_row == 0 else [])
+            notes.extend(sample.notes)
+            yield sample.picture
+
+    with open_samples(source, rate * per_row, backbone.size, realtime, **waits) as samples:
+        for clip in make_clips(pictures(samples), length, per_row):
+            sample, alerts = waiting.popleft(), [Alert("source", note) for note in notes]
+            notes.clear()
+            row = backbone.extract(clip if length == 1 else clip[None])[0]
+            yield guide.push(sample.time, row, sample.skipped, alerts)
 
 
 class Screen:

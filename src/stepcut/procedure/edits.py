@@ -168,7 +168,7 @@ class Edits:
         normal = [labels for name, labels in outline.labels.items() if name not in marked]
         found = propose_rules(normal, float(outline.rate), outline.steps, self.rules)
         models = self.document.model_steps
-        return {rule: why for rule, why in found.items() if rule.renamed(models)}
+        return {r: why for r, why in found.items() if {r.step, r.other} <= {*models, ""}}
 
     def _stamps(self) -> list[tuple[int, int, int]]:
         names = (CURRENT, EVENTS, "config.json", "edits.json")

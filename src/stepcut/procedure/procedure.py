@@ -237,7 +237,7 @@ class Procedure:
             raise ProcedureError(NO_MODEL)
         now = self.document
         severity, names = now.severity(learned.severity), (now.model_steps, now.former_names)
-        rules = tuple(rule.renamed(*names) or rule for rule in learned.rules)
+        rules = tuple(rule.renamed(*names) for rule in learned.rules)
         normal = replace(learned, severity=severity, rules=rules)
         return normal.with_marks(now.said.mistakes, now.said.normal)
 

@@ -332,9 +332,7 @@ def _keep_severity(learned: Learned, folder: Place, mine: Corrections, new: bool
             write_json(folder / SEVERITY_FILE, base.to_json(learned.steps), follow=False)
         if rules := learned.expectations.rules:
             names, former = now.model_steps, now.former_names
-            write_rules(
-                folder / RULES_FILE, [rule.renamed(names, former) or rule for rule in rules]
-            )
+            write_rules(folder / RULES_FILE, [rule.renamed(names, former) for rule in rules])
         return []
     there, wanted = now.severity(base_severity(folder, mine)), now.severity(base)
     kinds = {
