@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from errors_kit import raises
+from store_kit import do, edit
 
 import stepcut as sc
 from stepcut.annotations import Accepted, Annotation, Annotations, Origin, RecipeStep
@@ -15,7 +16,6 @@ from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.methods import StepCut
 from stepcut.methods.constraints import Constraint, Transcript, as_constraints
-from stepcut.procedure.edits import Edits
 from stepcut.procedure.labels import annotate
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features
@@ -60,8 +60,6 @@ def test_labels_clicks_and_a_transcript_become_a_constraint():
         transcript=("stir", "bake"),
     )
     made = said.constraint(rows=10, rate=1.0, steps=STEPS)
-    assert made is not None
-    assert made.labels is not None
     assert made.labels.tolist() == [-1, 1, 1, -1, -1, -2, -2, -2, -2, -2]
     assert made.clicks == ((8, 2),)
     assert made.transcript == Transcript((1, 2))
@@ -73,31 +71,24 @@ def test_clicks_alone_leave_the_rest_open():
     said = annotate(clicks(TRUTH[ONE]), ONE, LAST, 1.0, Origin("python"))
     assert said.annotated == ()
     made = said.constraint(len(VIDEOS[ONE]), Fraction(1), TRUTH[ONE].steps)
-    assert made is not None
     assert (made.labels, made.complete, len(made.clicks)) == (None, True, len(TRUTH[ONE]))
     for row, step in made.clicks:
         assert TRUTH[ONE].labels([row + 0.5])[0] == step
 
 
 def test_a_segment_shorter_than_a_row_takes_the_row_it_lies_in():
-    said = Annotation(
-        end=4.0, segments=(Segment(0, 2, "pour"), Segment(2.1, 2.3, "stir")), annotated=((0, 4.0),)
-    )
+    segments = Segment(0, 2, "pour"), Segment(2.1, 2.3, "stir")
+    said = Annotation(end=4.0, segments=segments, annotated=((0, 4.0),))
     assert said.rows(4, 1.0, STEPS).tolist() == [0, 0, 1, -1]
 
 
-def test_two_clicks_within_a_row_take_two_rows():
-    said = Annotation(end=4.0, segments=(Segment(1.1, 1.1, "pour"), Segment(1.6, 1.6, "stir")))
-    made = said.constraint(4, 1.0, STEPS)
-    assert made is not None
-    assert made.clicks == ((1, 0), (2, 1))
-
-
-def test_two_clicks_within_the_last_row_take_the_row_before_it():
-    said = Annotation(end=4.0, segments=(Segment(3.1, 3.1, "pour"), Segment(3.6, 3.6, "stir")))
-    made = said.constraint(4, 1.0, STEPS)
-    assert made is not None
-    assert made.clicks == ((2, 0), (3, 1))
+@pytest.mark.parametrize(
+    ("times", "rows"), [((1.1, 1.6), (1, 2)), ((3.1, 3.6), (2, 3))], ids=["a row", "the last row"]
+)
+def test_two_clicks_within_a_row_take_two_rows(times, rows):
+    clicks = [Segment(time, time, step) for time, step in zip(times, STEPS, strict=False)]
+    said = Annotation(end=4.0, segments=tuple(clicks))
+    assert said.constraint(4, 1.0, STEPS).clicks == ((rows[0], 0), (rows[1], 1))
     with raises(AnnotationError, video="a"):
         Annotations(videos={"a": said}).constraints({"a": 1}, 1.0, STEPS)
 
@@ -137,37 +128,21 @@ def test_labels_of_a_whole_video_must_fit_the_recipe(order, fits):
 
 def test_a_recipe_is_a_transcript_for_all_videos():
     recipe = (
-        RecipeStep("pour"),
-        RecipeStep("bake", optional=True),
-        RecipeStep("stir", any_time=True),
-    )
+        RecipeStep("pour"), RecipeStep("bake", optional=True), RecipeStep("stir", any_time=True),
+    )  # fmt: skip
     said = Annotations(videos={"a": Annotation(end=9.0, transcript=("stir",))}, recipe=recipe)
     own, general = said.constraints({"a": 9, "b": 9}, 1.0, STEPS)
-    assert own is not None
-    assert general is not None
     assert own.transcript == Transcript((1,))
     assert general.transcript == Transcript((0, 2), frozenset({1}), frozenset({1}))
 
 
 def test_new_annotations_stand_over_old_ones():
-    old = Annotation(
-        end=10.0,
-        segments=(Segment(0, 6, "pour"), Segment(6, 10, "bake")),
-        annotated=((0.0, 10.0),),
-        origins=(Origin("old.csv"),),
-    )
-    new = Annotation(
-        end=10.0,
-        segments=(Segment(4, 7, "stir"),),
-        annotated=((4.0, 7.0),),
-        origins=(Origin("viewer"),),
-    )
-    both = new.over(old)
-    assert [(one.start, one.end, one.step) for one in both.segments] == [
-        (0, 4, "pour"),
-        (4, 7, "stir"),
-        (7, 10, "bake"),
-    ]
+    pieces = Segment(0, 6, "pour"), Segment(6, 10, "bake")
+    of = {"annotated": ((0.0, 10.0),), "origins": (Origin("old.csv"),)}
+    old = Annotation(end=10.0, segments=pieces, **of)
+    of = {"annotated": ((4.0, 7.0),), "origins": (Origin("viewer"),)}
+    both = Annotation(end=10.0, segments=(Segment(4, 7, "stir"),), **of).over(old)
+    assert both.segments == (Segment(0, 4, "pour"), Segment(4, 7, "stir"), Segment(7, 10, "bake"))
     assert both.annotated == ((0.0, 10.0),)
     assert [one.source for one in both.origins] == ["old.csv", "viewer"]
 
@@ -221,13 +196,9 @@ def heard():
 def test_a_method_that_takes_constraints_gets_clicks_and_transcripts(heard):
     said = {ONE: list(TRUTH[ONE].sequence()), f"films/{TWO}.mp4": TRUTH[TWO].sequence()}
     taught = heard.teach({THREE: clicks(TRUTH[THREE])}, transcripts=said)
-    assert Heard.heard is not None
     found = dict(zip(VIDEOS, Heard.heard, strict=True))
     assert [one is None for one in found.values()] == [False, False, False, True, True]
     first, third = found[ONE], found[THREE]
-    assert first is not None
-    assert third is not None
-    assert first.transcript is not None
     assert [taught.steps[k] for k in first.transcript.steps] == TRUTH[ONE].sequence()
     assert len(third.clicks) == len(TRUTH[THREE])
     assert taught.annotations.transcripts.keys() == {ONE, TWO}
@@ -250,15 +221,11 @@ def test_clicks_of_the_viewer_are_annotations_and_are_taught(tmp_path):
     for name, rows in VIDEOS.items():
         np.save(tmp_path / f"{name}.npy", rows)
     sc.learn(tmp_path, steps=6, output=tmp_path / "a.proc", **QUICK)
-    edits = Edits(tmp_path / "a.proc")
-    for step, time in enumerate((4.0, 12.5, 20.0)):
-        edits.do({"do": "click", "video": ONE, "time": time, "step": step})
+    times = (4.0, 12.5, 20.0)
+    clicked = (edit("click", ONE, time=time, step=step) for step, time in enumerate(times))
+    do(tmp_path / "a.proc", *clicked)
     said = sc.load(tmp_path / "a.proc").annotations.videos[ONE]
-    assert [(one.start, one.step) for one in said.clicks] == [
-        (4.0, "step 1"),
-        (12.5, "step 2"),
-        (20.0, "step 3"),
-    ]
+    assert said.clicks == [Segment(t, t, f"step {k}") for k, t in enumerate(times, 1)]
     assert not said.complete
     assert [one.source for one in said.origins] == ["viewer"]
     taught = sc.load(tmp_path / "a.proc").teach()

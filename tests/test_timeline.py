@@ -41,6 +41,7 @@ def test_segments_are_sorted_and_the_vocabulary_follows_time():
     assert [s.step for s in timeline] == ["a", "b"]
     assert timeline.steps == ("a", "b")
     assert timeline.end == 6
+    assert Timeline(steps=(name for name in "ab")).steps == ("a", "b")
 
 
 @given(
@@ -63,27 +64,26 @@ def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path):
         Timeline.from_labels([3], 1, ["a", "b", "c"])
 
 
-def test_the_end_of_a_segment_is_no_longer_part_of_it():
-    assert Timeline([Segment(0, 2, "a"), Segment(2, 3, "b")]).labels([1.999, 2.0]).tolist() == [
-        0,
-        1,
-    ]
-
-
-def test_where_segments_overlap_the_later_start_wins_and_it_is_reported():
+def test_ends_are_excluded_and_where_segments_overlap_the_later_start_wins():
+    touching = Timeline([Segment(0, 2, "a"), Segment(2, 3, "b")])
+    assert touching.labels([1.999, 2.0]).tolist() == [0, 1]
     timeline = Timeline([Segment(0, 10, "a"), Segment(4, 5, "b")])
     assert timeline.labels([3.0, 4.5, 6.0]).tolist() == [0, 1, 0]
     assert timeline.overlapping() == [(Segment(0, 10, "a"), Segment(4, 5, "b"))]
 
 
-def test_gaps_are_what_no_segment_covers():
+def test_gaps_and_parts():
     timeline = Timeline([Segment(1, 5, "a"), Segment(2, 3, "b"), Segment(6, 7, "a")], duration=9)
     assert timeline.gaps() == [(0.0, 1), (5, 6), (7, 9)]
-
-
-def test_crop_cuts_segments_at_both_ends():
     timeline = Timeline([Segment(0, 4, "a"), Segment(4, 8, "b"), Segment(8, 9, "c")], duration=9)
     assert timeline.crop(2, 6).segments == (Segment(2, 4, "a"), Segment(4, 6, "b"))
+    timeline = Timeline([Segment(0, 0, "a"), Segment(0, 4, "x"), Segment(2, 2, "b")])
+    assert timeline.crop(0, 2).sequence() == ["a", "x"]  # clicks are kept, and none are made
+    assert timeline.crop(2, 3).segments == (Segment(2, 2, "b"), Segment(2, 3, "x"))
+    assert timeline.crop(1, 1).segments == timeline.crop(3, 2).segments == ()
+    empty = Timeline(duration=3)
+    assert (empty.gaps(), empty.labels([1.0]).tolist()) == ([(0.0, 3)], [-1])
+    assert "0 segments" in repr(empty)
 
 
 def test_clicks_are_instants_and_label_no_time():
@@ -100,13 +100,6 @@ def test_clicks_are_instants_and_label_no_time():
     assert draw_bar(timeline).count("<polygon") == 2
 
 
-def test_crop_keeps_clicks_and_makes_none():
-    timeline = Timeline([Segment(0, 0, "a"), Segment(0, 4, "x"), Segment(2, 2, "b")])
-    assert timeline.crop(0, 2).sequence() == ["a", "x"]
-    assert timeline.crop(2, 3).segments == (Segment(2, 2, "b"), Segment(2, 3, "x"))
-    assert timeline.crop(1, 1).segments == timeline.crop(3, 2).segments == ()
-
-
 @pytest.mark.parametrize("odd", [[0, math.nan, 1], [0.9], [0, math.inf], ["a"], [None], [[0]]])
 def test_labels_that_are_not_whole_numbers_are_refused(odd):
     with pytest.raises(OptionError):
@@ -114,15 +107,13 @@ def test_labels_that_are_not_whole_numbers_are_refused(odd):
     assert Timeline.from_labels([0.0, 1.0], 1, ["a", "b"]).sequence() == ["a", "b"]
 
 
-def test_labels_after_the_end_of_the_video_make_no_click():
+def test_labels_after_the_end_equal_names_and_confidence():
     timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], duration=2.0)
-    assert timeline.segments == (Segment(0, 2, "a"),)
-
-
-def test_two_steps_given_one_name_become_one():
+    assert timeline.segments == (Segment(0, 2, "a"),)  # no click
     timeline = Timeline([Segment(0, 1, "a"), Segment(1, 2, "b")]).rename({"b": "a"})
-    assert timeline.steps == ("a",)
-    assert timeline.sequence() == ["a", "a"]
+    assert (timeline.steps, timeline.sequence()) == (("a",), ["a", "a"])
+    timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], confidence=[0.5, 1.0, 0.25])
+    assert [s.confidence for s in timeline] == [0.75, 0.25]
 
 
 def test_a_timeline_draws_itself_and_a_name_is_text_never_markup():
@@ -138,11 +129,6 @@ def test_an_axis_has_ten_marks_at_most(end):
     assert 5 < draw_axis(end).count("<text") <= 11
 
 
-def test_confidence_is_the_mean_over_the_frames_of_a_segment():
-    timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], confidence=[0.5, 1.0, 0.25])
-    assert [s.confidence for s in timeline] == [0.75, 0.25]
-
-
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "00:00:00.0"), (59.96, "00:01:00.0"), (3723.5, "01:02:03.5"), (-1, "-00:00:01.0")],
@@ -151,13 +137,7 @@ def test_clock(seconds, text):
     assert clock(seconds) == text
 
 
-def test_an_empty_timeline_is_all_background():
-    timeline = Timeline(duration=3)
-    assert timeline.gaps() == [(0.0, 3)]
-    assert timeline.labels([1.0]).tolist() == [-1]
-    assert "0 segments" in repr(timeline)
-
-
+LENGTHS: list[Any] = [math.nan, math.inf, -1.0, 10**400, "long"]
 WRONG: list[tuple[Any, str]] = [
     (lambda t: t.crop("0", 1), "start='0'"),
     (lambda t: t.crop(0, None), "end=None"),
@@ -173,6 +153,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda t: draw_bar(t, ["red"]), "colours="),
     (lambda t: draw_bar(t, end="4"), "end='4'"),
     (lambda t: draw_bar(t, height=None), "height=None"),
+    *((lambda _, length=length: Timeline(duration=length), "duration=") for length in LENGTHS),
 ]
 
 
@@ -180,13 +161,3 @@ WRONG: list[tuple[Any, str]] = [
 def test_values_of_a_wrong_kind_are_told(ask, told):
     with raises(OptionError, told):
         ask(Timeline([Segment(0, 1, "a")], duration=2))
-
-
-@pytest.mark.parametrize("duration", [math.nan, math.inf, -1.0, 10**400, "long"])
-def test_a_length_that_is_none_is_refused(duration):
-    with raises(OptionError, "duration="):
-        Timeline(duration=duration)
-
-
-def test_steps_may_come_one_by_one():
-    assert Timeline(steps=(name for name in "ab")).steps == ("a", "b")

@@ -275,7 +275,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         for name, rows in samples.items():
             one = self.videos.get(name, nothing).constraint(rows, rate, steps, self.recipe)
             if one is not None and one.clicks and one.clicks[0][0] < 0:
-                raise _refused(
+                raise refused(
                     name,
                     f"{len(one.clicks)} clicks do not fit into its {rows} rows of features. "
                     "Remove some, or extract features at a higher rate.",
@@ -364,7 +364,8 @@ def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64
 # ---------------------------------------------------------------------- contradictions
 
 
-def _refused(video: str, words: str) -> AnnotationError:
+def refused(video: str, words: str) -> AnnotationError:
+    """Return the error about the annotation of a video; the caller raises it."""
     return AnnotationError(f"{video}: {words}", video=video)
 
 
@@ -378,7 +379,7 @@ def refuse_contradictions(
     refuse_overlaps(annotation.timeline, video)
     for one, other in pairwise(annotation.clicks):
         if one.start == other.start and one.step != other.step:
-            raise _refused(
+            raise refused(
                 video,
                 f"two clicks are at {one.start:g} s, {one.step!r} and {other.step!r}. "
                 "Move or remove one of them.",
@@ -387,7 +388,7 @@ def refuse_contradictions(
     for one in annotation.clicks:
         label = _label_around(labels, one)
         if label is not None and label.step != one.step:
-            raise _refused(
+            raise refused(
                 video,
                 f"the click {one.step!r} at {one.start:g} s is inside the label {label.step!r}, "
                 f"{label.start:g} to {label.end:g} s. Correct one of the two.",
@@ -400,7 +401,7 @@ def refuse_overlaps(timeline: Timeline, video: str) -> None:
     """Refuse labels that overlap, in annotations or in labels to show."""
     if pairs := timeline.overlapping():
         one, other = pairs[0]
-        raise _refused(
+        raise refused(
             video,
             f"the labels {one.step!r} and {other.step!r} overlap at "
             f"{max(one.start, other.start):g} s. Shorten one of them. If labels overlap by one "
@@ -430,14 +431,14 @@ def _refuse_order(
         }
         if not places:
             kind = "click" if one.is_click else "label"
-            raise _refused(
+            raise refused(
                 video,
                 f"the {kind} {one.step!r} at {one.start:g} s contradicts the order {listed}. "
                 "Correct one of the two.",
             )
     left = [[one.name for one in fixed[place:] if not one.optional] for place in places]
     if annotation.whole and all(left):
-        raise _refused(
+        raise refused(
             video,
             f"the labels of the whole video lack {left[0][0]!r} {listed}. Correct one of the two.",
         )

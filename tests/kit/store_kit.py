@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut.files.atomic import read_json, write_json
+from stepcut.procedure.edits import Edits
 from stepcut.procedure.folder import digest, seal
 
 
@@ -46,3 +47,34 @@ def events(place: Path) -> list[dict[str, Any]]:
     """All events of a procedure."""
     path = place / "events.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def edit(verb: str, video: str | None = None, **values: Any) -> dict[str, Any]:
+    """One edit, such as edit("cut", "v1", time=2.0)."""
+    return {"do": verb, **({} if video is None else {"video": video}), **values}
+
+
+def do(place: Path, *edits: dict[str, Any]) -> Edits:
+    """Make edits in the folder of a procedure."""
+    made = Edits(place)
+    for one in edits:
+        made.do(one)
+    return made
+
+
+def content(procedure: Any) -> dict[str, Any]:
+    """All that people see of a procedure, as JSON values."""
+    document = procedure.document
+    merged = {number: now for number, now in enumerate(document.now) if now != number}
+    return {
+        "steps": [[step.name, step.colour] for step in document.steps],
+        "timelines": {
+            name: [[s.start, s.end, s.step, s.confidence] for s in timeline if s.end > s.start]
+            for name, timeline in procedure.timelines.items()
+        },
+        "ends": {name: timeline.end for name, timeline in procedure.timelines.items()},
+        "annotations": procedure.annotations.to_json(),
+        "labels": {name: labels.tolist() for name, labels in procedure.labels.items()},
+        "samples": dict(procedure.samples),
+        "merged": {str(number): into for number, into in merged.items()},
+    }

@@ -77,11 +77,8 @@ def test_the_viewer_marks_changed_features(place, files):
 
 
 def shown_as_changed(place):
-    return [
-        video["name"]
-        for video in Workspace.around(place).only.state()["videos"]
-        if video["changed"]
-    ]
+    videos = Workspace.around(place).only.state()["videos"]
+    return [video["name"] for video in videos if video["changed"]]
 
 
 def test_a_renamed_video_is_found_by_its_content(place, files):

@@ -7,7 +7,7 @@ from errors_kit import raises
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from show_kit import clicks_of, covered_of, parts_of
-from store_kit import events, revision
+from store_kit import do, edit, events, revision
 
 from stepcut.errors import OptionError
 from stepcut.procedure.corrections import StaleEdit, append, read_log
@@ -15,10 +15,6 @@ from stepcut.procedure.document import LEAST, Document, apply
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.history import go_back
 from stepcut.timeline import Segment, Timeline
-
-
-def edit(verb, video=None, **values):
-    return {"do": verb, **({} if video is None else {"video": video}), **values}
 
 
 def rename(step, name):
@@ -35,13 +31,6 @@ def mark(video, start, end, step):
 
 def click(time, step, video="one"):
     return edit("click", video, time=time, step=step)
-
-
-def made(place, *changes):
-    edits = Edits(place)
-    for change in changes:
-        edits.do(change)
-    return edits
 
 
 def names_of(edits):
@@ -65,7 +54,7 @@ def test_every_edit_is_on_the_disk_at_once_and_what_was_learned_stays(place):
 
 
 def test_undo_and_redo_outlive_the_program_and_a_new_edit_ends_them(place):
-    again = Edits(made(place, rename(0, "cut")).folder)
+    again = Edits(do(place, rename(0, "cut")).folder)
     assert (again.next_undo, again.next_redo) == ("rename slice bread to cut", None)
     again.undo()
     third = Edits(place)
@@ -158,11 +147,11 @@ CHANGES = {
 @pytest.mark.parametrize("what", CHANGES)
 def test_segments_after_edits(place, what):
     changes, expected = CHANGES[what]
-    assert parts_of(made(place, *changes)) == expected
+    assert parts_of(do(place, *changes)) == expected
 
 
 def test_boundaries_at_the_ends_of_a_video(place):
-    edits = made(place, move("two", 0, "start", 0), move("two", 1, "end", 99))
+    edits = do(place, move("two", 0, "start", 0), move("two", 1, "end", 99))
     assert parts_of(edits, "two") == [(0.0, 3.0, 0), (3.0, 6.0, 2)]
 
 
@@ -179,21 +168,21 @@ def test_an_instant_inside_a_segment_is_no_neighbour():
 
 
 def test_the_confidence_of_merged_and_marked_segments(place):
-    edits = made(place, edit("merge", step=1, into=0))
+    edits = do(place, edit("merge", step=1, into=0))
     assert edits.document.segments["one"][0].confidence == pytest.approx(0.8)
-    edits = made(place, mark("one", 4, 4.5, 2))
+    edits = do(place, mark("one", 4, 4.5, 2))
     assert edits.document.segments["one"][1].confidence is None
 
 
 def test_splitting_in_all_videos_and_again(place):
-    edits = made(place, edit("split", "one", time=0.5, everywhere=True))
+    edits = do(place, edit("split", "one", time=0.5, everywhere=True))
     assert parts_of(edits, "two")[:2] == [(0.5, 1.125, 0), (1.125, 3.0, 3)]
     edits.do(edit("split", "one", time=0.25))
     assert names_of(edits)[3:] == ["slice bread (2)", "slice bread (3)"]
 
 
 def test_what_a_person_touched_or_confirmed_is_known(place):
-    edits = made(place, rename(0, "cut"))
+    edits = do(place, rename(0, "cut"))
     assert not covered_of(edits)
     edits.do(move("one", 0, "end", 1.0))
     assert covered_of(edits)["one"] == ((0.0, 4.0),)
@@ -205,7 +194,7 @@ def test_what_a_person_touched_or_confirmed_is_known(place):
     assert covered_of(edits)["two"] == ((5.0, 5.5),)
     go_back(place, 1)
     # A merge says nothing of videos without the step.
-    assert covered_of(made(place, edit("merge", step=1, into=0))) == {"one": ((2.0, 4.0),)}
+    assert covered_of(do(place, edit("merge", step=1, into=0))) == {"one": ((2.0, 4.0),)}
 
 
 def test_two_normal_videos_must_be_left():
@@ -219,14 +208,14 @@ def test_two_normal_videos_must_be_left():
 
 @pytest.mark.parametrize("name", ["می\u200cپزد", "👩\u200d🍳 cooks", "קמח\u200f 2"])
 def test_names_may_hold_what_joins_letters_and_emoji(place, name):
-    assert names_of(Edits(made(place, rename(0, name)).folder))[0] == name
+    assert names_of(Edits(do(place, rename(0, name)).folder))[0] == name
     for hidden in ("\u202eevil", "a\x07", "\u200d"):
         with pytest.raises(OptionError, match="printable"):
             Edits(place).do(rename(0, hidden))
 
 
 def test_names_can_be_exchanged_at_once(place):
-    edits = made(place, edit("rename", names={"0": "pour tea", "2": "slice bread"}))
+    edits = do(place, edit("rename", names={"0": "pour tea", "2": "slice bread"}))
     assert names_of(edits) == ["pour tea", "spread butter", "slice bread"]
     with pytest.raises(OptionError, match="already a step"):
         edits.do(edit("rename", names={"0": "x", "1": "x"}))
@@ -250,7 +239,7 @@ def test_capitals_and_spaces_make_no_other_step(place):
 
 
 def test_clicks_are_put_moved_removed_and_undone(place):
-    edits = made(place, click(4.8, 2), click(1.0, 0), click(3.0, 1))
+    edits = do(place, click(4.8, 2), click(1.0, 0), click(3.0, 1))
     assert clicks_of(Edits(place)) == [(1.0, 0), (3.0, 1), (4.8, 2)]
     edits.do(edit("move_click", "one", click=0, time=5.5))
     assert clicks_of(Edits(place)) == [(3.0, 1), (4.8, 2), (5.5, 0)]
@@ -267,7 +256,7 @@ def test_clicks_are_put_moved_removed_and_undone(place):
 
 
 def test_clicks_follow_a_merge(place):
-    edits = made(place, click(1.0, 0), click(3.0, 1), edit("merge", step=0, into=1))
+    edits = do(place, click(1.0, 0), click(3.0, 1), edit("merge", step=0, into=1))
     assert clicks_of(edits) == [(1.0, 1), (3.0, 1)]
     edits.do(edit("merge", step=1, into=None))
     assert clicks_of(edits) == []
@@ -312,7 +301,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("change", "says"), WRONG)
 def test_a_wrong_edit_changes_nothing(place, change, says):
-    edits = made(place, click(1.0, 0))
+    edits = do(place, click(1.0, 0))
     before = edits.document
     with raises(OptionError, says):
         edits.do(change)

@@ -1,6 +1,5 @@
 """learn(): wrong settings, resuming, and reproducibility with a seed."""
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ def test_same_seed_same_procedure(four, tmp_path):
     assert one == other
 
 
-def test_the_same_command_again_does_no_work(videos, tmp_path):
+def test_the_same_command_again_does_no_work_and_another_learns_anew(videos, tmp_path):
     place, stages = tmp_path / "a.proc", []
 
     def listen(event):
@@ -44,11 +43,6 @@ def test_the_same_command_again_does_no_work(videos, tmp_path):
     stages.clear()
     assert sc.learn(videos, steps=4, output=place, progress=listen, **QUICK) == first
     assert stages == []
-
-
-def test_another_setting_learns_anew(videos, tmp_path):
-    place = tmp_path / "a.proc"
-    sc.learn(videos, steps=4, output=place, **QUICK)
     assert len(sc.learn(videos, steps=3, output=place, **QUICK).steps) == 3
     assert len(sc.load(place).steps) == 3
 
@@ -112,11 +106,6 @@ def test_settings_that_make_no_sense(videos, wrong, says):
         sc.learn(videos, **{"steps": 4, **({} if "method" in wrong else QUICK), **wrong})
 
 
-def test_a_method_that_needs_a_number_of_steps_says_so_before_anything_is_read(tmp_path):
-    with raises(OptionError, "'CnC'", setting="steps", value="auto"):
-        sc.learn(tmp_path / "absent", method="cnc")
-
-
 @pytest.mark.slow
 def test_numbers_of_numpy_are_numbers(videos, tmp_path):
     plain = sc.learn(videos, steps=4, seed=1, rate=2, restarts=2, background=0.5)
@@ -169,30 +158,21 @@ def test_the_only_usable_file_is_named_with_the_reason_of_another(videos, tmp_pa
         sc.learn(tmp_path, steps=2)
 
 
-def test_one_video_has_nothing_to_share(videos):
+def test_the_fewest_videos_steps_and_rows(videos):
     with raises(OptionError, "1 video (0)"):
         sc.learn(videos[:1], steps=2, **QUICK)
     with pytest.raises(FeatureError, match="no arrays"):
         sc.learn({}, steps=2, **QUICK)
-
-
-def test_two_videos_are_enough(videos):
     assert len(sc.learn(videos[:2], steps=3, **QUICK).timelines) == 2
-
-
-def test_one_step_is_allowed(videos):
     labels = sc.learn(videos, steps=1, **QUICK).labels
     assert {int(number) for one in labels.values() for number in one} <= {-1, 0}
-
-
-def test_as_many_steps_as_frames():
     rows = np.random.default_rng(0).normal(size=(2, 3, 4))
-    assert len(sc.learn(list(rows), steps=6, **QUICK).steps) == 6
-
-
-def test_a_video_shorter_than_a_step(videos):
+    assert len(sc.learn(list(rows), steps=6, **QUICK).steps) == 6  # as many as rows
     procedure = sc.learn([*videos, videos[0][:1]], steps=4, **QUICK)
     assert procedure.labels["3"].shape == (1,)
+    with raises(OptionError, "2 rows") as told:
+        sc.learn([np.ones((1, 2))] * 2)
+    assert "steps=" not in str(told.value)  # the caller did not set it
 
 
 def test_a_video_without_any_step_is_no_normal_one(four):
@@ -224,18 +204,10 @@ def test_a_method_object_obeys_steps_rate_and_names(videos, tmp_path):
     "wrong", [{"restart": 1}, {"restarts": 0}, {"seed": -1}, {"method": "cnc", "as_published": 3}]
 )
 def test_a_wrong_setting_is_told_before_any_video_is_read(tmp_path, wrong):
+    with raises(OptionError, "'CnC'", setting="steps", value="auto"):
+        sc.learn(tmp_path / "absent", method="cnc")
     films = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
     for film in films:
         film.write_bytes(b"no video")
     with pytest.raises(OptionError, match=list(wrong)[-1]):
         sc.learn(films, **wrong)
-
-
-def test_too_few_rows_to_choose_the_number_of_steps():
-    with raises(OptionError, "2 rows") as told:
-        sc.learn([np.ones((1, 2))] * 2)
-    assert "steps=" not in str(told.value)  # the caller did not set it
-
-
-def test_learn_has_few_parameters():
-    assert len(inspect.signature(sc.learn).parameters) <= 12

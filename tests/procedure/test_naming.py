@@ -8,6 +8,7 @@ import pytest
 from errors_kit import raises
 
 import stepcut as sc
+from stepcut.annotations import RecipeStep
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.spec import FeatureSpec
@@ -35,23 +36,18 @@ def test_a_recipe_names_the_steps_in_their_order():
         sc.learn(films([[0, 1, 2, 3]] * 4), recipe=["pour", "stir"], method="kmeans")
 
 
-def test_lines_of_a_recipe():
-    steps = read_recipe(
-        [
-            "cut bread; 1:30",
-            "wipe ; any time",
-            "bake; 2 min; Optional",
-            "knead; 1:30 min",
-            "rest; 1:30 h",
-        ]
-    )
-    assert [(step.name, step.seconds, step.any_time, step.optional) for step in steps] == [
-        ("cut bread", 90.0, False, False),
-        ("wipe", None, True, False),
-        ("bake", 120.0, False, True),
-        ("knead", 90.0, False, False),
-        ("rest", 5400.0, False, False),
-    ]
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("cut bread; 1:30", RecipeStep("cut bread", 90.0)),
+        ("wipe ; any time", RecipeStep("wipe", any_time=True)),
+        ("bake; 2 min; Optional", RecipeStep("bake", 120.0, optional=True)),
+        ("knead; 1:30 min", RecipeStep("knead", 90.0)),
+        ("rest; 1:30 h", RecipeStep("rest", 5400.0)),
+    ],
+)
+def test_lines_of_a_recipe(line, step):
+    assert read_recipe([line]) == [step]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +67,8 @@ def test_a_recipe_that_makes_no_sense(lines, words):
 
 def test_a_recipe_in_the_letters_of_windows(tmp_path):
     (tmp_path / "recipe.txt").write_bytes("Käse schneiden\r\nrühren; 40 s\r\n".encode("latin-1"))
-    assert [step.name for step in read_recipe(tmp_path / "recipe.txt")] == [
-        "Käse schneiden",
-        "rühren",
-    ]
+    steps = read_recipe(tmp_path / "recipe.txt")
+    assert steps == [RecipeStep("Käse schneiden"), RecipeStep("rühren", 40.0)]
 
 
 def test_a_recipe_that_is_not_there(tmp_path, capsys):

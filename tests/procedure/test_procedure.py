@@ -104,20 +104,16 @@ def test_a_new_video_from_a_feature_file(procedure, tmp_path):
     assert timeline.steps == tuple(procedure.steps)
 
 
-def test_features_of_another_width_are_refused(procedure):
+def test_what_is_not_one_video_of_this_task_is_refused(procedure, tmp_path):
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / name).touch()  # reading would report an empty file
+    for several in (tmp_path, [tmp_path / "a.mp4", tmp_path / "b.mp4"]):
+        with pytest.raises(OptionError, match="2 videos"):
+            procedure.check(several)
     with raises(FeatureError, "[3]", "[12]"):
         procedure.segment(np.zeros((4, 3)))
     with raises(FeatureError, "(3,)", "(12,)"):
         procedure.guide().push(0.0, np.zeros(3))
-
-
-def test_several_videos_where_one_is_wanted_are_refused_before_any_is_read(procedure, tmp_path):
-    for name in ("a.mp4", "b.mp4"):
-        (tmp_path / name).touch()  # reading would report an empty file
-    with pytest.raises(OptionError, match="2 videos"):
-        procedure.check(tmp_path)
-    with pytest.raises(OptionError, match="2 videos"):
-        procedure.check([tmp_path / "a.mp4", tmp_path / "b.mp4"])
 
 
 def test_check_guide_and_plan_answer(procedure, videos):
@@ -141,9 +137,6 @@ def test_a_folder_that_is_no_procedure_is_left_alone(procedure, tmp_path):
     with raises(OutputError, "not a procedure"):
         procedure.save(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"
-
-
-def test_no_such_procedure(tmp_path):
     with pytest.raises(ProcedureError, match="does not exist"):
         sc.load(tmp_path / "none.proc")
     with pytest.raises(ProcedureError, match="not a procedure"):

@@ -14,22 +14,21 @@ import numpy as np
 import pytest
 from crash_kit import crashes
 from errors_kit import raises
-from make_v0_3_0 import content
-from store_kit import events, revision
+from store_kit import content, do, edit, events, revision
 
 import stepcut as sc
 from stepcut.annotations import Annotations
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files.cache import cache_dir
-from stepcut.procedure.corrections import StaleEdit
+from stepcut.procedure.corrections import StaleEdit, append, read_log
 from stepcut.procedure.document import VERBS
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.history import diagnose, go_back, history, restore, take_back
 from stepcut.procedure.loading import read_outline, teach_folder
 from stepcut.toy import toy_features
 
-OLD = Path(__file__).parent / "v0_3_0"
+OLD = Path(__file__).parent / "v0_3_0"  # made by stepcut 0.3.0; see the script in commit c009639d
 EXPECTED = json.loads((OLD / "expected.json").read_text())
 ROWS, TRUE = toy_features(videos=3, seed=1, dim=8)
 QUICK: dict[str, Any] = {"restarts": 2}
@@ -64,7 +63,7 @@ def taught(taught_once, tmp_path):
 
 
 def rename(place, name, step=0):
-    return Edits(place).do({"do": "rename", "step": step, "name": name})
+    do(place, edit("rename", step=step, name=name))
 
 
 def shown(place):
@@ -367,10 +366,13 @@ def test_edits_made_while_teaching_are_applied_on_top(place, caplog):
     number = new.steps.index(next(name for name in new.steps if name in sc.load(place).steps))
     name = new.steps[number]
     there = [step.number for step in edits.document.steps if step.name == name]
-    edits.do({"do": "rename", "step": there[0], "name": "boil"})
-    edits.do({"do": "mark", "video": "2", "start": 1.0, "end": 2.0, "step": None})
-    edits.do({"do": "add", "name": "taste"})
-    edits.do({"do": "cut", "video": "2", "time": 0.5})
+    do(
+        place,
+        edit("rename", step=there[0], name="boil"),
+        edit("mark", "2", start=1.0, end=2.0, step=None),
+        edit("add", name="taste"),
+        edit("cut", "2", time=0.5),
+    )
     new.save(place)
     assert "1 corrections do not fit" in caplog.text
     assert "stepcut history" in caplog.text
@@ -441,8 +443,6 @@ def test_an_edit_applies_one_verb_and_opening_many_edits_is_quick(place, monkeyp
 
 
 def test_two_thousand_edits_open_within_a_second(place):
-    from stepcut.procedure.corrections import append, read_log
-
     log = read_log(place)
     made = [
         ("mark", {"video": "0", "start": n % 10, "end": n % 10 + 1, "step": n % 4})

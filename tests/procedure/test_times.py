@@ -1,5 +1,6 @@
 """Times: whatever a person edits, at any time of a video of any length, can be saved and read."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from store_kit import do, edit
 
 import stepcut as sc
 from stepcut.errors import AnnotationError, OptionError
@@ -31,22 +33,19 @@ def learn_video(folder, durations):
 
 
 seconds = st.floats(-2, 70) | st.sampled_from([0.0, 1e9, 58.3, 58.2999417])
+
+
+def any_of(verb, **values):
+    return st.builds(edit, st.just(verb), st.just("v0"), **values)
+
+
 edits = st.one_of(
-    st.fixed_dictionaries(
-        {"do": st.just("mark"), "start": seconds, "end": seconds, "step": st.none() | st.just(0)}
-    ),
-    st.fixed_dictionaries(
-        {
-            "do": st.just("move"),
-            "part": st.integers(0, 2),
-            "edge": st.sampled_from(["start", "end"]),
-            "time": seconds,
-        }
-    ),
-    st.fixed_dictionaries({"do": st.just("click"), "time": seconds, "step": st.integers(0, 2)}),
-    st.fixed_dictionaries({"do": st.just("cut"), "time": seconds}),
-    st.fixed_dictionaries({"do": st.just("split"), "time": seconds, "everywhere": st.booleans()}),
-    st.just({"do": "confirm"}),
+    any_of("mark", start=seconds, end=seconds, step=st.none() | st.just(0)),
+    any_of("move", part=st.integers(0, 2), edge=st.sampled_from(["start", "end"]), time=seconds),
+    any_of("click", time=seconds, step=st.integers(0, 2)),
+    any_of("cut", time=seconds),
+    any_of("split", time=seconds, everywhere=st.booleans()),
+    any_of("confirm"),
 )
 
 
@@ -61,11 +60,9 @@ def test_any_edit_at_any_time_on_any_duration_is_read_again(tmp_path_factory, du
     place = tmp_path_factory.mktemp("times") / "a.proc"
     _, features = learn_video(place, durations)
     corrections = Edits(place)
-    for edit in made:
-        try:
-            corrections.do({"video": "v0", **edit})
-        except OptionError:
-            continue
+    for change in made:
+        with contextlib.suppress(OptionError):
+            corrections.do(change)
     procedure = sc.load(place)
     assert procedure.timelines == corrections.document.timelines
     procedure.save(place)
@@ -108,10 +105,8 @@ def test_labels_of_rows_end_with_a_video_that_ends_within_the_last_row(labels, c
 def test_a_correction_to_the_end_of_a_video_can_be_taught_and_opened(tmp_path):
     place = tmp_path / "a.proc"
     _, features = learn_video(place, [58.2999417, 40.0])
-    corrections = Edits(place)
-    last = len(corrections.document.segments["v0"]) - 1
-    start = corrections.document.segments["v0"][last].start
-    corrections.do({"do": "mark", "video": "v0", "start": start, "end": 58.3, "step": 0})
+    start = Edits(place).document.segments["v0"][-1].start
+    do(place, edit("mark", "v0", start=start, end=58.3, step=0))
     sc.load(place).teach(source=features).save(tmp_path / "b.proc")
     assert sc.load(tmp_path / "b.proc").timelines["v0"].segments[-1].end == 58.2999417
 
@@ -126,9 +121,7 @@ def test_segments_are_clipped_by_a_millisecond_and_refused_beyond():
 def test_a_tap_inside_a_label_of_its_step_stays_a_click(tmp_path):
     place = tmp_path / "a.proc"
     _, features = learn_video(place, [30.0, 30.0])
-    corrections = Edits(place)
-    corrections.do({"do": "mark", "video": "v0", "start": 2, "end": 8, "step": 0})
-    corrections.do({"do": "click", "video": "v0", "time": 5.0, "step": 0})
+    do(place, edit("mark", "v0", start=2, end=8, step=0), edit("click", "v0", time=5.0, step=0))
     before = sc.load(place)
     name = before.steps[0]
     for procedure in (before, before.teach(source=features)):

@@ -199,16 +199,13 @@ def _checksum(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=4).hexdigest().encode()
 
 
-def read_log(folder: Path | Address, after: Log | None = None) -> Log:
-    """Read the events in `folder`, or only the new ones `after` those that were read before."""
-    path, before = folder / EVENTS, after or Log()
+def read_log(folder: Path | Address) -> Log:
+    path = folder / EVENTS
     data = read_bytes(path) if path.exists() else b""
-    if len(data) < before.size:
-        return read_log(folder)
-    complete, end, rest = data[before.size :].rpartition(b"\n")
-    events, damaged = list(before.events), list(before.damaged)
-    first = 1 + data[: before.size].count(b"\n")
-    for number, line in enumerate((complete + end).splitlines(), first):
+    complete, end, rest = data.rpartition(b"\n")
+    events: list[Event] = []
+    damaged = []
+    for number, line in enumerate((complete + end).splitlines(), 1):
         try:
             event = _event_of(line)
             if events and event.id <= events[-1].id:
@@ -216,8 +213,7 @@ def read_log(folder: Path | Address, after: Log | None = None) -> Log:
             events.append(event)
         except (ValueError, RecursionError):
             damaged.append(number)
-    size = before.size + len(complete) + len(end)
-    return Log(tuple(events), size, tuple(damaged), bool(rest))
+    return Log(tuple(events), len(complete) + len(end), tuple(damaged), bool(rest))
 
 
 def append(folder: Path, log: Log, events: Sequence[Event]) -> Log:

@@ -484,11 +484,8 @@ def move(document: Document, video: str, part: int, edge: Any, time: float) -> D
 def mark(document: Document, video: str, start: float, end: float, step: Step | None) -> Document:
     """Label the interval from `start` to `end` as a step, or as background if the step is null."""
     if end - start < LEAST:
-        raise OptionError(
-            f"the interval from {start:g} to {end:g} s is too short; mark {LEAST:g} s or more.",
-            setting="end",
-            value=end,
-        )
+        words = f"makes the interval from {start:g} s too short; mark {LEAST:g} s or more."
+        raise refused("end", end, words)
     kept = []
     for one in document.segments[video]:
         if one.start < start:

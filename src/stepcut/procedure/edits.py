@@ -17,18 +17,14 @@ from stepcut.checking.rules import (
 from stepcut.files.addresses import AnyPath
 from stepcut.procedure.corrections import (
     EVENTS,
-    STARTS,
     Corrections,
-    Log,
     Made,
     StaleEdit,
     append,
-    corrections_of,
     edit_event,
-    read_log,
 )
 from stepcut.procedure.document import Document, Edit, correct, describe, plain_edit
-from stepcut.procedure.folder import CURRENT, current, damaged, folder_here, is_old
+from stepcut.procedure.folder import CURRENT, damaged, folder_here
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import base_severity, corrections_in, open_revision, writing
 
@@ -52,28 +48,11 @@ class Edits:
     def refresh(self) -> None:
         with self._one_at_a_time:
             if self._stamp != (now := self._stamps()):
-                if self._stamp is None or is_old(self.folder) or not self._read_new():
-                    opened = open_revision(self.folder)
-                    with damaged(self.folder):
-                        made = corrections_in(opened)
-                    self.outline = Procedure(opened.learned, made, opened.name)
-                    self._log: Log = opened.log
+                opened = open_revision(self.folder)
+                with damaged(self.folder):
+                    made = corrections_in(opened)
+                self.outline = Procedure(opened.learned, made, opened.name)
                 self._stamp = now
-
-    def _read_new(self) -> bool:
-        """Apply the events since the last reading; return False if that is not possible."""
-        try:
-            log = read_log(self.folder, self._log)
-            same = current(self.folder) == self.outline.revision
-        except (OSError, ValueError):
-            return False
-        new = log.events[len(self._log.events) :]
-        mine = [event for event in new if event.revision == self.outline.revision]
-        if not same or log.damaged or not self._log.size or any(e.verb in STARTS for e in mine):
-            return False
-        made = corrections_of(mine, self.corrections)
-        self.outline, self._log = replace(self.outline, corrections=made), log
-        return True
 
     @property
     def document(self) -> Document:
@@ -137,7 +116,7 @@ class Edits:
                     )
                 after, words, made = change()
                 event = log.next(self.outline.revision, made, author)
-                self._log = append(self.folder, log, [event])
+                append(self.folder, log, [event])
                 self._stamp = self._stamps()
                 self.outline = replace(self.outline, corrections=after.on_disk(event.id))
                 return words

@@ -23,9 +23,10 @@ from stepcut.annotations import (
     Origin,
     RecipeStep,
     refuse_contradictions,
+    refused,
     settle,
 )
-from stepcut.errors import AnnotationError, OptionError, as_items, unknown
+from stepcut.errors import AnnotationError, OptionError, as_items, unknown, wrong
 from stepcut.features.features import Features
 from stepcut.files.names import match_videos, plain, spell
 from stepcut.formats import read_folder, read_transcripts
@@ -111,12 +112,8 @@ def read_labels(labels: LabelSource | None) -> Read:
     if isinstance(labels, str | os.PathLike):
         return read_folder(labels, confirmed=True)
     if not isinstance(labels, Mapping) or not labels:
-        raise OptionError(
-            f"labels={labels!r} is not allowed; give a folder of label files, or a dict of "
-            "timelines or arrays by video.",
-            setting="labels",
-            value=labels,
-        )
+        why = "give a folder of label files, or a dict of timelines or arrays by video."
+        raise wrong("labels", labels, f"is not allowed; {why}")
     if len({isinstance(one, Timeline) for one in labels.values()}) > 1:
         raise OptionError(
             "labels mix timelines and arrays; give all of one kind.", setting="labels"
@@ -132,12 +129,8 @@ def read_recipe(recipe: Recipe | None) -> list[RecipeStep]:
         try:
             lines = decode(Path(recipe).read_bytes()).splitlines()
         except OSError as error:
-            raise OptionError(
-                f"recipe={str(recipe)!r} cannot be read ({error.strerror}). "
-                "Give a text file with one step per line.",
-                setting="recipe",
-                value=recipe,
-            ) from error
+            why = f"cannot be read ({error.strerror}). Give a text file with one step per line."
+            raise wrong("recipe", str(recipe), why) from error
     else:
         lines = as_items(
             "recipe", recipe, str, "a text file or a list of lines, each the name of a step"
@@ -251,14 +244,12 @@ def _collect(
     for name, video in find_labelled(given.transcripts, videos.samples).items():
         listed = as_items("transcripts", given.transcripts[name], kinds, "steps by video")
         if not listed:
-            raise AnnotationError(
-                f"{video}: the transcript is empty. Give the steps in order.", video=video
-            )
+            raise refused(video, "the transcript is empty. Give the steps in order.")
         if len(listed) > (most := videos.samples[video]):
-            raise AnnotationError(
-                f"{video}: the transcript has {len(listed)} steps, but the video only {most} rows "
+            raise refused(
+                video,
+                f"the transcript has {len(listed)} steps, but the video only {most} rows "
                 "of features. Shorten it, or use a higher --fps.",
-                video=video,
             )
         named = tuple(one if isinstance(one, str) else name_of(int(one)) for one in listed)
         before = found.get(video, Annotation(end=videos.ends[video], origins=(given.origin,)))
@@ -295,15 +286,14 @@ def _refuse_unknown(new: Annotations, known: Sequence[str]) -> None:
     for video, one in new.videos.items():
         for step in one.steps:
             if re.search("[\ud800-\udfff]", step):
-                raise AnnotationError(
-                    f"{video}: the step name {step!r} contains half a character. Rename the step.",
-                    video=video,
+                raise refused(
+                    video, f"the step name {step!r} contains half a character. Rename the step."
                 )
         for step in one.transcript:
             if step not in choices:
                 error = unknown("step", step, choices)
                 if known or "did you mean" in str(error):
-                    raise AnnotationError(f"{video}: the transcript: {error}", video=video)
+                    raise refused(video, f"the transcript: {error}")
 
 
 # ---------------------------------------------------------------------- labels of one video
@@ -324,18 +314,18 @@ def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Or
                 if one.start < early
                 else f"ends at {one.end:.1f} s, after the end of the video ({end:.1f} s)"
             )
-            raise AnnotationError(
-                f"{video}: the {'click' if one.is_click else 'label'} {one.step!r} {where}. "
+            raise refused(
+                video,
+                f"the {'click' if one.is_click else 'label'} {one.step!r} {where}. "
                 "Do the labels belong to another video?",
-                video=video,
             )
     stated = differ(video, end, timeline.duration) if timeline.duration else None
     if stated is not None and stated.share > TOLERANCE:
-        raise AnnotationError(
-            f"{video}: the labels are for a video of {timeline.duration:.1f} s, but this one lasts "
+        raise refused(
+            video,
+            f"the labels are for a video of {timeline.duration:.1f} s, but this one lasts "
             f"{end:.1f} s. Do they belong to another video? With feature files, check --rate: "
             f"{fitting_rate(Fraction(rate), [stated]):g} fits.",
-            video=video,
         )
     # Rounding may put a label outside.
     inside = tuple(

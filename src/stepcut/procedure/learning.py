@@ -10,7 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import DataError, OptionError, OutputError, VideoError, as_items, in_words
+from stepcut.errors import (
+    DataError,
+    OptionError,
+    OutputError,
+    VideoError,
+    as_items,
+    in_words,
+    wrong,
+)
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.runtime import Backbone, choose_device
 from stepcut.features.extract import Source, read_source
@@ -88,11 +96,8 @@ class LearnOptions:
         check_fields(self)
         check_number("false_alarms", self.false_alarms, 0, 1, above=True)
         if self.namer is not None and not callable(self.namer):
-            raise OptionError(
-                f"namer={self.namer!r} is not a function; give one that maps pictures to words.",
-                setting="namer",
-                value=self.namer,
-            )
+            why = "is not a function; give one that maps pictures to words."
+            raise wrong("namer", self.namer, why)
 
 
 def described_settings() -> dict[str, Mapping[str, Setting]]:
@@ -238,12 +243,8 @@ def learn(
 def _take_options(options: dict[str, Any]) -> LearnOptions:
     for name in ("fps", "weights", "layer", "family"):
         if name in options:
-            raise OptionError(
-                f"{name}={options[name]!r} is a setting of the features; "
-                f"use backbone=stepcut.FeatureSpec({name}=...).",
-                setting=name,
-                value=options[name],
-            )
+            why = f"is a setting of the features; use backbone=stepcut.FeatureSpec({name}=...)."
+            raise wrong(name, options[name], why)
     chosen = {one.name for one in fields(LearnOptions)} & options.keys()
     return LearnOptions(**{name: options.pop(name) for name in chosen})
 
@@ -280,11 +281,8 @@ def _make_method(
     made.rate = rate
     if steps != "auto":
         if made.settings().get("steps") is None:
-            raise OptionError(
-                f"steps={steps}: method {type(part).__name__} does not have this setting; omit it.",
-                setting="steps",
-                value=steps,
-            )
+            why = f": method {type(part).__name__} does not have this setting; omit it."
+            raise wrong("steps", steps, why)
         vars(made)["steps"] = steps
     return made
 
