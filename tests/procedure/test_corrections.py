@@ -12,8 +12,7 @@ from store_kit import do, edit, events, revision
 from stepcut.errors import OptionError
 from stepcut.procedure.corrections import StaleEdit, append, read_log
 from stepcut.procedure.document import LEAST, Document, apply
-from stepcut.procedure.edits import Edits
-from stepcut.procedure.history import go_back
+from stepcut.procedure.edits import Edits, go_back
 from stepcut.timeline import Segment, Timeline
 
 

@@ -23,8 +23,7 @@ from stepcut.files import atomic
 from stepcut.files.atomic import write_json
 from stepcut.procedure.corrections import StaleEdit, append, read_log
 from stepcut.procedure.document import VERBS
-from stepcut.procedure.edits import Edits
-from stepcut.procedure.history import go_back, take_back
+from stepcut.procedure.edits import Edits, go_back, take_back
 from stepcut.toy import toy_features
 
 TRUE = toy_features(videos=3, seed=1, dim=8)[1]

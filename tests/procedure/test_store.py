@@ -23,8 +23,7 @@ from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files.cache import cache_dir
 from stepcut.procedure.corrections import StaleEdit, append, read_log
 from stepcut.procedure.document import VERBS
-from stepcut.procedure.edits import Edits
-from stepcut.procedure.history import diagnose, go_back, history, restore, take_back
+from stepcut.procedure.edits import Edits, diagnose, go_back, history, restore, take_back
 from stepcut.procedure.loading import read_outline, teach_folder
 from stepcut.toy import toy_features
 

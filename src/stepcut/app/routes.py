@@ -42,8 +42,8 @@ from stepcut.evaluation.compare import compare_groups
 from stepcut.features.video.container import probe
 from stepcut.files.names import safe_name
 from stepcut.procedure.corrections import StaleEdit
+from stepcut.procedure.edits import history, take_back
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.history import history, take_back
 from stepcut.procedure.learning import described_settings
 from stepcut.show.clips import KINDS, proxy_of
 

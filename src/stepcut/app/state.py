@@ -22,8 +22,7 @@ from stepcut.files.atomic import read_json
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
 from stepcut.procedure.document import Document
-from stepcut.procedure.edits import Edits
-from stepcut.procedure.history import can_take_back
+from stepcut.procedure.edits import Edits, can_take_back
 from stepcut.procedure.learned import LABELS
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import open_revision

@@ -18,6 +18,7 @@ from stepcut.formats import FORMATS
 from stepcut.methods.inputs import read_step_count
 from stepcut.methods.stepcut.method import StepCut
 from stepcut.procedure.corrections import EVENTS
+from stepcut.procedure.edits import diagnose, restore
 from stepcut.procedure.folder import (
     CONVERTED,
     CURRENT,
@@ -25,7 +26,6 @@ from stepcut.procedure.folder import (
     folder_here,
     is_procedure,
 )
-from stepcut.procedure.history import diagnose, restore
 from stepcut.procedure.labels import read_labels, read_recipe
 from stepcut.procedure.loading import read_outline
 from stepcut.settings import check_chosen

@@ -31,8 +31,7 @@ from stepcut.methods import METHODS
 from stepcut.methods.inputs import read_step_count
 from stepcut.plugins import find, is_own
 from stepcut.procedure import learning
-from stepcut.procedure.folder import damaged
-from stepcut.procedure.history import (
+from stepcut.procedure.edits import (
     can_take_back,
     diagnose,
     go_back,
@@ -40,6 +39,7 @@ from stepcut.procedure.history import (
     restore,
     take_back,
 )
+from stepcut.procedure.folder import damaged
 from stepcut.procedure.labels import origin_of
 from stepcut.procedure.learning import learn_tasks
 from stepcut.procedure.loading import changes, load, teach_folder

@@ -96,8 +96,7 @@ class LearnOptions:
         check_fields(self)
         check_number("false_alarms", self.false_alarms, 0, 1, above=True)
         if self.namer is not None and not callable(self.namer):
-            why = "is not a function; give one that maps pictures to words."
-            raise wrong("namer", self.namer, why)
+            raise wrong("namer", self.namer, "is not a function from pictures to words; give one.")
 
 
 def described_settings() -> dict[str, Mapping[str, Setting]]:
