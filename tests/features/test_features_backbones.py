@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-from collections import OrderedDict
 from itertools import product
 from typing import Any
 
@@ -201,23 +200,18 @@ def test_fingerprints_tell_apart_what_gives_other_features(tmp_path):
     ("call", "says"),
     [
         (lambda: load_backbone("resnet5"), "'resnet50'?"),
-        (lambda: load_backbone("vit"), "efficientnet-lite0, resnet50, frames"),
         (lambda: load_backbone(None), "backbone=None"),
         (lambda: load_backbone(sc.Timeline), "Timeline is a class"),
         (lambda: load_backbone(Odd(size="32")), "size='32'"),
         (lambda: load_backbone(Odd(dim=0)), "dim=0"),
-        (lambda: load_backbone(Odd(fingerprint=5)), "fingerprint=5"),
         (lambda: sc.learn("nowhere", **NO_BACKBONE), "backbone=None"),
         (lambda: load_backbone(3), "has no name, dim, size, fingerprint, extract"),
         (lambda: load_backbone("resnet50"), "weights=None"),
         (lambda: load_backbone("resnet50", weights="x.pth"), "x.pth"),
         (lambda: load_backbone("resnet50", weights="x.pth", layer="conv4g"), "layer='conv4g'"),
-        (lambda: load_backbone("resnet50", weights="x.pth", family="v2"), "family='v2'"),
         (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0"),
-        (lambda: load_backbone(clip_frames=4), "clip_frames=4"),
         (lambda: load_backbone("resnet50", weights="x.pth", size=448), "size=448"),
         (lambda: load_backbone("m.onnx", layer="conv4c"), "m.onnx"),
-        (lambda: load_backbone("timm:net", weights="fetch", output="x"), "output='x'"),
         (lambda: load_backbone(device="tpu"), "auto, cpu, cuda"),
         (lambda: fetch_weights("torchvision:V3"), "torchvision:V3"),
         (
@@ -301,36 +295,13 @@ def test_a_layout_row_begins_with_the_plain_one_and_says_where(runtime):
     assert layout.fingerprint != plain.fingerprint
 
 
-def tensors():
-    plain = torch.arange(12.0)
-    return {
-        "plain": plain,
-        "turned": plain.view(3, 4).t(),
-        "part": plain[3:7],
-        "half": torch.randn(2, 3).half(),
-        "brain": torch.randn(5).bfloat16(),
-        "whole": torch.tensor([[1, -2]]),
-        "one": torch.tensor(7.5),
-        "none": torch.zeros(0, 3),
-        "yes": torch.tensor([True, False]),
-        "learned": torch.nn.Parameter(torch.ones(2)),
-    }
-
-
-@pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("wrap", [None, "state_dict", "model"])
-def test_what_torch_wrote_is_read_exactly(zipped, wrap, tmp_path):
-    state: Any = OrderedDict(tensors())
-    saved = (
-        state if wrap is None else {wrap: state, "epoch": 3, "loss": [0.5, (1, "a", None, True)]}
-    )
-    torch.save(saved, tmp_path / "w.pth", _use_new_zipfile_serialization=zipped)
+def test_what_torch_wrote_is_read_exactly(wrap, tmp_path):
+    state = {"turned": torch.arange(12.0).view(3, 4).t(), "brain": torch.randn(5).bfloat16()}
+    torch.save(state if wrap is None else {wrap: state, "epoch": 3}, tmp_path / "w.pth")
     read, _ = read_weights(tmp_path / "w.pth")
     assert read.keys() == state.keys()
-    for name, tensor in state.items():
-        wanted = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).detach().numpy()
-        assert read[name].dtype == wanted.dtype
-        assert np.array_equal(read[name], wanted), name
+    assert all(np.array_equal(read[name], state[name].float().numpy()) for name in state)
 
 
 def test_the_weights_of_the_default_backbone_load_no_torch(tmp_path):
@@ -407,11 +378,8 @@ HOSTILE_WEIGHTS = {
     "a call": saved({"w": Call(eval, "open('ran', 'w')")}),
     "a class of torch": saved({"w": Call(torch.nn.Linear, 2, 2)}),
     "no weights": saved([1, 2, 3]),
-    "a plain pickle": pickle.dumps({"w": 1}),
     "a plain pickle that calls": pickle.dumps(Call(eval, "open('ran', 'w')")),
-    "an empty zip": b"PK\x05\x06" + bytes(18),
     "nothing": b"",
-    "noise": bytes(range(256)) * 4,
 }
 
 

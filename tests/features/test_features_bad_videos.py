@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 
 import av
 import numpy as np
@@ -21,9 +20,9 @@ from PIL import Image
 
 from stepcut.cli.main import main
 from stepcut.errors import VideoError
-from stepcut.features.extract import export, extract, load_features
+from stepcut.features.extract import extract, load_features
 from stepcut.features.video.container import probe, read_info, read_packets
-from stepcut.features.video.sample import Samples, _timed, sample_frames
+from stepcut.features.video.sample import sample_frames
 
 
 def read_all(path):
@@ -72,12 +71,6 @@ def test_pictures_and_playlists_are_no_videos(tmp_path, look):
             look(tmp_path / name)
     with raises(VideoError, "none.avi", "codec mpeg4"):
         read_all(make_film(tmp_path / "none.avi", frames=0, codec="mpeg4"))
-
-
-def test_whole_films_are_not_called_cut_short(tmp_path):
-    for name in ("a.mp4", "a.mkv", "a.avi", "a.webm"):
-        codec = {"avi": "mpeg4", "webm": "libvpx"}.get(name[2:], "libx264")
-        assert len(read_all(make_film(tmp_path / name, codec=codec))) == 40
 
 
 def state_length(film, seconds):
@@ -149,38 +142,6 @@ def test_an_old_frame_of_a_damaged_film_is_no_second_recording(tmp_path):
         samples = sample_frames(film, 5, size=8)
         assert len(list(samples)) == 100
         assert samples.corrupt > 0
-
-
-@pytest.mark.parametrize(
-    ("times", "restarts", "shown"),
-    [
-        ([0, 1, 2, 3, 0, 4, 1, 5], 0, [0, 1, 2, 3, 4, 5]),  # old frames
-        ([0, 1, 2, 3, 0, 1, 2], 1, [0, 1, 2, 3, 4, 5, 6]),  # two recordings
-        ([0, 1, 30, 2, 3], 0, [0, 1, 2, 3]),  # a damaged time
-        ([0, 1, 30, 31], 0, [0, 1, 30, 31]),  # a pause
-        ([0, 1, 2, 30], 0, [0, 1, 2, 30]),
-        ([0, 1, 900, 901, 902], 0, [0, 1, 2, 3, 4]),  # two, the second's clock ahead
-    ],
-)
-def test_what_times_of_frames_mean(times, restarts, shown):
-    samples = Samples("film.mkv", Fraction(1))
-    samples.restarts = restarts
-    frames = iter([SimpleNamespace(pts=2 * time, duration=2) for time in times])
-    timed = _timed(samples, frames, SimpleNamespace(average_rate=1), Fraction(1, 2), None)
-    assert [time for time, _, _ in timed] == [2 * second for second in shown]
-
-
-def test_packets_that_begin_anew_are_counted(monkeypatch):
-    def count(times):
-        about = {"duration": 1, "pos": 0, "size": 1}
-        packets = [(SimpleNamespace(pts=time, dts=time, **about), False) for time in times]
-        monkeypatch.setattr("stepcut.features.video.sample.packets_of", lambda *_: iter(packets))
-        samples = Samples("film.mkv", Fraction(1))
-        assert len(list(samples.watch(None, SimpleNamespace(time_base=Fraction(1))))) == len(times)
-        return samples.restarts
-
-    assert count([0, 1, 2, 3, 4, 0, 1, 2, 3, 0, None, 1]) == 2
-    assert count([0, 1, 2, 30, 3, 4]) == 0  # one damaged time
 
 
 def test_sound_that_outlasts_the_picture_is_fine(tmp_path):
@@ -259,68 +220,6 @@ class Injected(Exception):
     """What no decoder is known to raise."""
 
 
-class Trap:
-    """Raises at one call or look into the decoder, the `place`-th."""
-
-    def __init__(self, place, error):
-        self.place, self.error, self.count = place, error, 0
-
-    def pass_by(self):
-        self.count += 1
-        if self.count == self.place:
-            raise self.error
-
-
-class Watched:
-    """An object of PyAV behind a trap: attributes, calls and iterations all count; what they give is watched too."""
-
-    def __init__(self, inside, trap):
-        self.__dict__.update(inside=inside, trap=trap)
-
-    def __getattr__(self, name):
-        self.trap.pass_by()
-        return watch(getattr(self.inside, name), self.trap)
-
-    def __setattr__(self, name, value):
-        self.trap.pass_by()
-        setattr(self.inside, name, value)
-
-    def __call__(self, *args, **options):
-        self.trap.pass_by()
-        return watch(
-            self.inside(*map(bare, args), **{k: bare(v) for k, v in options.items()}), self.trap
-        )
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        self.trap.pass_by()
-        if not hasattr(self.inside, "__next__"):
-            self.__dict__["inside"] = iter(self.inside)
-        return watch(next(self.inside), self.trap)
-
-    def __enter__(self):
-        return watch(self.inside.__enter__(), self.trap)
-
-    def __exit__(self, *error):
-        return self.inside.__exit__(*error)
-
-    def __len__(self):
-        return len(self.inside)
-
-
-def watch(value, trap):
-    ours = type(value).__module__.startswith("av.") or callable(value) or hasattr(value, "__next__")
-    if isinstance(value, list | tuple) and value and type(value[0]).__module__.startswith("av."):
-        return [watch(one, trap) for one in value]
-    return Watched(value, trap) if ours and not isinstance(value, Exception | type | int) else value
-
-
-def bare(value):
-    return value.inside if isinstance(value, Watched) else value
-
-
 WAYS: dict[str, Callable[[Path], object]] = {
     "probe": read_info,
     "key_times": read_packets,
@@ -330,52 +229,43 @@ WAYS: dict[str, Callable[[Path], object]] = {
 }
 
 
+class Broken:
+    """A container of PyAV of which one attribute fails."""
+
+    def __init__(self, inside, fails):
+        self.inside, self.fails = inside, fails
+
+    def __getattr__(self, name):
+        if name == self.fails:
+            raise Injected("ouch")
+        return getattr(self.inside, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.inside.close()
+
+
+@pytest.mark.parametrize("fails", ["streams", "format", "duration", "demux", "decode", "seek"])
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    "error",
-    [
-        Injected("ouch"),
-        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
-        av.error.InvalidDataError(1, "bad"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_an_exception_at_any_call_into_the_decoder_is_the_videos_failure(
-    tmp_path, monkeypatch, way, error
-):
-    film = make_film(tmp_path / "film.mp4", frames=4, g="2")
-    real_open, real_reformatter = av.open, av.video.reformatter.VideoReformatter
-    for place in range(1, 10_000):
-        trap = Trap(place, error)
-        with monkeypatch.context() as patched:
-            patched.setattr(av, "open", Watched(real_open, trap))
-            patched.setattr(
-                av.video.reformatter, "VideoReformatter", Watched(real_reformatter, trap)
-            )
-            with suppress(VideoError):
-                WAYS[way](film)
-        error.__traceback__ = error.__context__ = None  # which hold the frames of the film
-        if trap.count < place:
-            break
-    assert place > 30
+def test_any_exception_of_the_decoder_is_the_videos_failure(tmp_path, monkeypatch, way, fails):
+    film, opened = make_film(tmp_path / "film.mp4", frames=4, g="2"), av.open
+    monkeypatch.setattr(av, "open", lambda *args, **how: Broken(opened(*args, **how), fails))
+    with suppress(VideoError):  # where it is asked for that at all
+        WAYS[way](film)
+    if fails == "streams":
+        with raises(VideoError, "film.mp4", "ouch"):
+            WAYS[way](film)
 
 
 def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path):
     film = make_film(tmp_path / "film.mkv")
     data = film.read_bytes()
     assert data.count(b"00:00:02.000000000") == 1
-    for wrong in (
-        b"00:00:0x.000000000",
-        b"0000:02.0000000000",
-        b"\xff0:00:02.000000000",
-        b"99:99:99.999999999",
-    ):
+    for wrong in (b"00:00:0x.000000000", b"\xff0:00:02.000000000"):
         film.write_bytes(data.replace(b"00:00:02.000000000", wrong))
-        if wrong[0] != ord("9"):
-            assert len(list(sample_frames(film, 2))) == 4
-        else:
-            with raises(VideoError, "00:00:02.0"):
-                list(sample_frames(film, 2))
+        assert len(list(sample_frames(film, 2))) == 4
 
 
 def test_an_index_that_claims_days_is_not_believed(tmp_path):
@@ -433,15 +323,6 @@ def test_names_of_bytes_and_control_characters(tmp_path, capfd):
     assert "Traceback" not in said
     assert all(c.isprintable() or c in "\n\r" for c in said)
     assert sorted(one.name for one in load_features(tmp_path / "out")) == ["%1B[2Jred", "film"]
-
-
-def test_features_with_equal_names_are_told_apart_before_any_work(tmp_path):
-    for camera in ("cam1", "cam2"):
-        (tmp_path / camera).mkdir()
-        film = make_film(tmp_path / "take.mp4", frames=8 if camera == "cam1" else 12)
-        export(extract(film, Grey())[0][0], tmp_path / camera)
-    features = load_features([tmp_path / "cam1", tmp_path / "cam2"])
-    assert [one.name for one in features] == ["cam1/take", "cam2/take"]
 
 
 def test_playlists_beside_videos_are_left_out_and_the_others_used(tmp_path):

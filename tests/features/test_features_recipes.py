@@ -68,26 +68,6 @@ def test_a_clip_model(made):
     assert backbone.extract(clips).shape == (3, 96)
 
 
-def test_a_hand_centred_crop(made, tmp_path):
-    _, names = made
-
-    class Corner(torch.nn.Module):
-        def forward(self, x):
-            return torch.full((len(x), 2), 0.5, dtype=x.dtype)
-
-    class Mean(torch.nn.Module):
-        def forward(self, x):
-            return x.mean(dim=(2, 3))
-
-    cropped = names["Cropped"](Corner(), Mean())
-    black = torch.zeros(2, 3, 224, 224)
-    names["export"](cropped, black, str(tmp_path / "crop.onnx"), mean="0,0,0", scale="1,1,1")
-    frame = np.zeros((1, 224, 224, 3), np.uint8)
-    frame[:, 112:, 112:] = 255  # the quarter that the crop looks at
-    rows = load_backbone(str(tmp_path / "crop.onnx"), "cpu").extract(frame)
-    assert np.allclose(rows, 1, atol=0.02)
-
-
 def test_a_folder_of_transformers(tmp_path):
     config = transformers.Dinov2Config(**SMALL, patch_size=14, image_size=56)
     transformers.Dinov2Model(config).save_pretrained(tmp_path)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from errors_kit import raises
 from features_films import HEIGHT, WIDTH, make_film, number_of, picture
+from parallel_kit import Grey
 from PIL import Image
 
 from stepcut.errors import OptionError
@@ -266,12 +267,6 @@ def test_codecs_that_do_not_name_their_key_frames(tmp_path, codec):
 
 
 def test_fast_rows_are_features_of_their_own(tmp_path):
-    class Grey:
-        name, dim, size, fingerprint = "grey", 1, 16, "grey"
-
-        def extract(self, frames):
-            return frames.mean(axis=(1, 2, 3))[:, None]
-
     film = make_film(tmp_path / "film.mp4", frames=60, rate=20, **CODED["dense key frames"])
     backbone: Any = Grey()
     backbone.spec = FeatureSpec("tests:Grey", fast=True)

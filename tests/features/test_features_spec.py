@@ -11,7 +11,7 @@ from features_films import make_film
 from store_kit import change_config
 
 import stepcut as sc
-from stepcut.errors import FeatureError, OptionError, ProcedureError
+from stepcut.errors import FeatureError, ProcedureError
 from stepcut.features.extract import export, load_features
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
@@ -72,14 +72,6 @@ def test_features_that_were_made_differently_are_not_mixed(tmp_path):
     for other in (1, 2):
         with raises(FeatureError, "v0", f"v{other}"):
             load_features([tmp_path / "v0.safetensors", tmp_path / f"v{other}.safetensors"])
-
-
-def test_a_video_needs_a_spec(learned, tmp_path):
-    procedure = sc.load(learned)
-    assert procedure.spec is None
-    (tmp_path / "a.mp4").touch()
-    with raises(OptionError, "feature files"):
-        procedure.check(tmp_path / "a.mp4")
 
 
 def said_of(caplog):

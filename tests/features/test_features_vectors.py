@@ -38,6 +38,9 @@ def test_all_formats(tmp_path):
     assert [f.duration for f in loaded] == pytest.approx([4004 / 30000] * 4 + [9.5, 4004 / 30000])
     with raises(FeatureError, "v2 has 2 ", "six has 30000/1001 "):
         load_features(tmp_path, rate=2)
+    np.save(tmp_path / "wide.npy", np.zeros((4, 5)))
+    with raises(FeatureError, "(3,)", "(5,)"):
+        load_features([tmp_path / "v10.npy", tmp_path / "wide.npy"], rate=1)
     assert all(isinstance(loaded[at].rows, np.memmap) for at in (0, 3))
     assert load_features([tmp_path / "v2.npy", tmp_path / "v10.npy"], rate="1/2")[0].duration == 8.0
     assert len(load_features(f"{tmp_path}/*.npz", rate=1)) == 2
@@ -48,12 +51,9 @@ def test_all_formats(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        (np.zeros((0, 3)), "(0, 3)"),
         (np.zeros((3, 0)), "(3, 0)"),
         (np.zeros(5), "(5,)"),
-        (np.zeros((2, 3, 4)), "(2, 3, 4)"),
         (np.array([["a"]]), "<U1"),
-        (np.array([[True]]), "bool"),
         (np.array([[1.0], [np.nan]]), "row 1"),
         (np.array([[np.inf], [1.0]], np.float16), "row 0"),
         # A signalling NaN.
@@ -66,15 +66,6 @@ def test_rows_that_make_no_sense(tmp_path, rows, says):
     np.save(tmp_path / "bad.npy", rows, allow_pickle=True)
     with raises(FeatureError, "bad.npy", says):
         load_features(tmp_path / "bad.npy", rate=1)
-
-
-def test_different_dimensions(tmp_path):
-    np.save(tmp_path / "a.npy", ROWS)
-    np.save(tmp_path / "b.npy", np.zeros((4, 5)))
-    np.save(tmp_path / "c.npy", np.zeros((4, 3, 7, 7)))
-    for other, shape in (("b", "(5,)"), ("c", "(3, 7, 7)")):
-        with raises(FeatureError, "(3,)", shape):
-            load_features([tmp_path / "a.npy", tmp_path / f"{other}.npy"], rate=1)
 
 
 def test_a_rate_is_needed(tmp_path):
@@ -140,48 +131,33 @@ def saying(**metadata):
 
 HOSTILE: dict[str, bytes] = {
     "empty": b"",
-    "short": b"\x01\x02",
     "a header longer than the file": struct.pack("<Q", 2**63) + b"{}",
     "no JSON": safetensors(b"not json"),
-    "bytes that are no text": safetensors(b"\xff\xfe{}"),
     "a list": safetensors([1, 2]),
-    "nothing in it": safetensors({}),
     "a thousand deep": safetensors(b"[" * 100_000),
     "metadata that is a list": safetensors({"__metadata__": [1], **entry()}),
-    "an entry that is a number": safetensors({"rows": 3}),
     "no shape": safetensors({"rows": {"dtype": "F16"}}),
-    "a shape of words": safetensors(entry(shape=["20", "4"])),
     "a negative shape": safetensors(entry(shape=[-20, -4])),
-    "a shape of fractions": safetensors(entry(shape=[20.0, 4.0])),
     "a shape past 64 bits": safetensors(entry(shape=[2**62, 4])),
     "a shape that wraps to 160 bytes": safetensors(entry(shape=[2**32, 2**32, 20, 4])),
     "three axes": safetensors(entry(shape=[5, 4, 4])),
     "no axes": safetensors(entry(shape=[], data_offsets=[0, 2])),
     "no rows": safetensors(entry(shape=[0, 4], data_offsets=[0, 0])),
-    "offsets that run backwards": safetensors(entry(data_offsets=[160, 0])),
     "negative offsets": safetensors(entry(data_offsets=[-160, 0])),
     "offsets past the end": safetensors(entry(data_offsets=[160, 320])),
-    "three offsets": safetensors(entry(data_offsets=[0, 80, 160])),
-    "a type of its own": safetensors(entry(dtype="F17")),
     "a type that is a list": safetensors(entry(dtype=["F16"])),
     "not a number": safetensors(entry(), np.full(80, np.nan, np.float16).tobytes()),
     "too large": safetensors(
         entry(dtype="F64", data_offsets=[0, 640]), np.full(80, 1e300).tobytes()
     ),
     "a rate of none": saying(rate="0"),
-    "a rate of words": saying(rate="fast"),
     "a rate that is a list": saying(rate=[1]),
-    "a length of words": saying(duration="long"),
-    "no length": saying(duration="nan"),
     "an endless length": saying(duration="inf"),
     "a negative length": saying(duration="-3"),
     "damage in words": saying(corrupt="some"),
-    "a spec that is no JSON": saying(spec="{"),
     "a spec without a name": saying(spec="{}"),
-    "a spec that is a list": saying(spec="[]"),
     "a spec of deep JSON": saying(spec="[" * 100_000),
     "a spec of odd settings": saying(spec='{"name": "resnet50", "size": "big"}'),
-    "a spec of another type": saying(spec='{"name": 3}'),
     "a path with a zero byte": saying(path="a\0.mp4"),
 }
 
@@ -209,12 +185,9 @@ ARRAYS = {
     "a shape of terabytes": header("(1000000000000, 4)"),
     "a negative shape": header("(-1, 4)"),
     "objects": header("(2, 2)", "'|O'"),
-    "words": header("(2, 2)", "'<U4'") + bytes(64),
-    "a record": header("(4,)", "[('a', '<f4')]") + bytes(16),
     "code for a header": header("__import__('os').system('true')"),
     "times": header("(2, 2)", "'<M8[s]'") + bytes(32),
     "complex": header("(2, 2)", "'<c8'") + bytes(32),
-    "cut short": header("(20, 4)") + bytes(8),
     "a header that does not end": header("(2,\n2"),
     "no array": b"hello",
 }
@@ -267,13 +240,8 @@ def test_a_check_needs_no_cache_that_can_be_written(tmp_path, monkeypatch):
     (tmp_path / "no folder").touch()
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
     sc.learn(tmp_path, 2, output=tmp_path / "p.proc", device="cpu")
-    wanted = sc.load(tmp_path / "p.proc").features(tmp_path / "v0.mp4")
+    place, film = tmp_path / "p.proc", tmp_path / "v0.mp4"
+    wanted = sc.load(place).features(film)
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "no folder" / "cache"))
-    assert np.array_equal(
-        sc.load(tmp_path / "p.proc").features(tmp_path / "v0.mp4").rows, wanted.rows
-    )
-    assert main(["check", str(tmp_path / "p.proc"), str(tmp_path / "v0.mp4"), "--quiet"]) in (
-        0,
-        1,
-        4,
-    )
+    assert np.array_equal(sc.load(place).features(film).rows, wanted.rows)
+    assert main(["check", str(place), str(film), "--quiet"]) in (0, 1, 4)

@@ -47,23 +47,3 @@ def test_the_cluster_file_is_one_that_ray_takes():
     command = re.search(r"#\s+(stepcut .*\\\n)#\s+(.*)\n", text)
     assert command is not None
     check_command(shlex.split(command.group(1).replace("\\\n", " ") + command.group(2)))
-
-
-def test_the_kubernetes_file_has_the_words_of_kuberay():
-    job = read("kuberay.yaml")
-    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
-    known = "entrypoint shutdownAfterJobFinishes ttlSecondsAfterFinished rayClusterSpec"
-    assert set(job["spec"]) <= set(known.split())
-    cluster = job["spec"]["rayClusterSpec"]
-    known = "rayVersion enableInTreeAutoscaling headGroupSpec workerGroupSpecs"
-    assert set(cluster) == set(known.split())
-    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
-    for group in groups:
-        assert {"rayStartParams", "template"} <= set(group)
-        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
-        for container in group["template"]["spec"]["containers"]:
-            assert {"name", "image", "resources"} <= set(container)
-            assert container["resources"]["requests"] == container["resources"]["limits"]
-    for group in cluster["workerGroupSpecs"]:
-        assert group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
-    check_command(shlex.split(job["spec"]["entrypoint"]))

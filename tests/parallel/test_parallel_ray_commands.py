@@ -14,7 +14,6 @@ import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.formats import write_folder
 from stepcut.parallel.engine import Ray, import_ray
-from stepcut.timeline import Segment, Timeline
 
 pytestmark = [
     pytest.mark.ray,
@@ -68,11 +67,6 @@ def root(tmp_path_factory, films, labelled_video):
     for number in range(2):
         np.save(root / "tasks" / "nan" / f"v{number}.npy", np.full((9, 6), np.nan, np.float32))
     (root / "films").symlink_to(films)
-    (root / "filmed").mkdir()
-    half = Timeline([Segment(0.0, 0.7, "pour"), Segment(0.7, 1.4, "stir")], duration=1.4)
-    for name in ("v0", "v1", "v2"):
-        (root / "filmed" / f"{name}.mp4").symlink_to(films / f"{name}.mp4")
-    write_folder(root / "filmed" / "annotations", dict.fromkeys(("v0", "v1", "v2"), half), "json")
     (root / "bad.mp4").write_bytes(b"not a video")
     sc.learn(root / "tasks" / "tea", 3, output=root / "tea.proc", restarts=2)
     return root
@@ -196,12 +190,3 @@ def test_experiment_on_given_features(both):
     both(*words, "--out", "OUT", "--quiet")
     # Nothing twice.
     assert {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()} == before
-
-
-def test_experiment_on_videos(both):
-    words = ["experiment", "main", "--data", "folder:in/filmed", "--rows", "kmeans", "--seeds"]
-    words += ["1", "--steps", "2"]
-    here, there = both(*words, "--out", "OUT", "--quiet")
-    assert figures(here) == figures(there)
-    # Seen by the workers, into the folder that all share.
-    assert len(list((there / "features").iterdir())) == 3

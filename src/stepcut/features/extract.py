@@ -23,13 +23,13 @@ from stepcut.features.backbones.runtime import Backbone, Frames, Rows
 from stepcut.features.features import (
     Failure,
     Features,
+    Place,
     check_alike,
     check_rows,
     clear_leftovers,
     content_hash,
     feature_file,
     is_stored,
-    known_hash,
     read_rows,
     save_rows,
     stamp,
@@ -50,7 +50,6 @@ from stepcut.progress import Hook, Stage, silent, warn_once
 from stepcut.rate import Rate, as_rate
 
 Array = NDArray[Any]
-Place = Path | Address
 Source = AnyPath | Iterable[AnyPath] | Iterable[Array] | Mapping[str, Array]
 
 DECODE_SECONDS = 60.0
@@ -118,8 +117,6 @@ def extract(
 
 
 class Job(NamedTuple):
-    """The features of one video, and where they are or will be."""
-
     name: str
     path: Place
     target: Place
@@ -141,15 +138,14 @@ def look(
 ) -> Job | None:
     """Probe a `video` (name, path) unless its features are in the `cache`.
 
-    `fingerprint` is that of the backbone. With `quickly`, return None if the file must be read.
+    With `quickly`, return None if the file must be read.
     """
     name, path = video
     with blame(path):
         if not isinstance(path, Address):
             check_file(path)  # before its content is read, since a pipe has no end
         seen = stamp(path)
-        digest = known_hash(path, cache) if quickly else content_hash(path, cache)
-        if digest is None:
+        if not (digest := content_hash(path, cache, quickly)):
             return None
         target = feature_file(digest, fps, f"{fingerprint} skip" if fast else fingerprint, cache)
     if is_stored(target):
@@ -211,11 +207,7 @@ def _named(path: Place) -> Iterator[Path]:
 def compute_rows(
     samples: Samples, backbone: Backbone, fps: Fraction | None = None
 ) -> Generator[Rows]:
-    """Yield rows in batches of `backbone.batch` frames (32 by default), and report their number.
-
-    For a backbone of clips there are `frames_per_row` samples per row; `fps` is the rate of the
-    rows, by default that of the samples.
-    """
+    """Yield rows in batches of `backbone.batch` frames (32 by default), `fps` per second."""
     pictures: Iterator[Frames] = (picture for _, picture in samples)
     if (length := clip_length(backbone)) > 1:
         pictures = make_clips(pictures, length, frames_per_row(backbone, fps or samples.fps))
@@ -238,7 +230,6 @@ def compute_rows(
 
 
 def clip_length(backbone: Backbone) -> int:
-    """Return the frames per clip; 1 if the backbone takes single frames."""
     return int(getattr(backbone, "clip_frames", None) or 1)
 
 
@@ -280,7 +271,6 @@ def _extract(
     strict: bool,
     engine: Engine | None,
 ) -> tuple[list[Features], list[Failure]]:
-    """Do the work of `extract` for video files."""
     folder = cache_dir() if cache is None else as_path(cache)
     clear_leftovers(folder)
     names, paths = inputs.names, inputs.files
@@ -340,11 +330,7 @@ def _compute(
     pool: Engine,
     engine: Engine | None,
 ) -> dict[int, Any]:
-    """Compute the missing features; return the answers or errors of the `jobs` by number.
-
-    Videos with the same content are computed once; the longest come first, so that no worker
-    starts a long one at the end.
-    """
+    """Compute the missing features; return the answers or errors of the `jobs` by number."""
     if not jobs:
         return {}
     first = {job.target: number for number, job in reversed(list(jobs.items()))}
@@ -372,16 +358,12 @@ def _compute(
 
 
 def _workers(network: Backbone, places: Iterable[Place]) -> Engine:
-    """Return the workers of this machine, or this process for what they cannot see.
-
-    They cannot import a class of a notebook or a function, nor see the memory of this process.
-    """
+    """Return the workers of this machine, or this process for what they cannot see."""
     here = not can_travel(network) or any(str(place).startswith("memory:") for place in places)
     return Here() if here else shared()
 
 
 def _video_error(error: Exception, name: str, path: Place) -> VideoError:
-    """Return `error` if the video at `path` caused it; raise any other error."""
     if isinstance(error, WorkerDied):
         error = ended(path, error)
     if isinstance(error, VideoError | FeatureError):
@@ -425,9 +407,8 @@ def read_source(
 ) -> tuple[list[Features], list[Failure]]:
     """Return the features of everything in `source`, and what could not be used.
 
-    `source` is videos, feature files or arrays. `rate` is that of files that do not
-    state it. `spec` None refuses videos, for a procedure that was learned from feature files.
-    `backbone` is the network itself, if it is a custom object. The rest is as in `extract`.
+    `rate` is that of files that do not state it. `spec` None refuses videos. `backbone` is the
+    network itself, if it is a custom object. The rest is as in `extract`.
     """
     inputs = find_inputs(source)
     failures: list[Failure] = []
@@ -466,8 +447,8 @@ def read_like(
 ) -> Features:
     """Return the features of one more video, computed like those a procedure was learned from.
 
-    `video` is a video, a feature file, an array or features. The rows must have this `rate`
-    (per second) and `shape`. `spec` is None if the procedure was learned from feature files.
+    `video` is a video, a feature file, an array or features. `spec` is None if the procedure was
+    learned from feature files.
     """
     if isinstance(video, Features):
         features = video
@@ -479,34 +460,29 @@ def read_like(
             raise wrong("video", len(inputs), "videos instead of one. Pass one file at a time.", 1)
         how: Any = {"strict": True, "progress": progress, "device": device}
         [features], _ = read_source(inputs, rate, spec, **how)
-    seen, expected, made = list(features.rows.shape[1:]), list(shape), features.spec
+    seen, made = list(features.rows.shape[1:]), features.spec
+    setting: str | None = None
     unlike = spec.unlike(made) if spec is not None and made is not None else []
-    theirs, ours = (
+    facts: list[Any] = [
         ", ".join(f"{name}={getattr(one, name)}" for name in unlike) for one in (made, spec)
-    )
-    facts: tuple[object, object] = (theirs, ours)
-    what, setting = "", None
+    ]
     if features.rate != rate:
+        facts, setting = [features.rate, rate], "rate"
         what = f"{features.rate} rows per second; this procedure was learned at {rate}. "
         what += f"Recompute: stepcut features VIDEO -o DIR --fps {rate}"
-        facts, setting = (features.rate, rate), "rate"
-    elif seen != expected:
-        advice = "Compute them in the same way"
+    elif seen != list(shape):
+        facts, advice = [seen, list(shape)], "Compute them in the same way"
         if spec is not None:
             alike = f"Use the video itself, or features of {spec.backbone}"
             advice = alike if spec.of_videos else "Use features of the same columns"
-        what = f"a row has shape {seen}; this procedure was learned from {expected}. {advice}."
-        facts = (seen, expected)
+        what = f"a row has shape {seen}; this procedure was learned from {facts[1]}. {advice}."
     elif unlike == ["columns"]:
-        what = f"{theirs}, but this procedure was learned with {ours}. Rename the columns of the "
-        what += "sensor file, then run stepcut features again."
-    elif unlike:
-        warn_once(
-            f"features computed with {theirs} do not fit a procedure learned with {ours}. "
-            "Results may be wrong; use the video itself."
-        )
-    if what:
-        value, allowed = facts
-        name, text = features.name, f"{features.name}: {what}"
-        raise FeatureError(text, value=value, allowed=allowed, video=name, setting=setting)
-    return features
+        what = f"{facts[0]}, but this procedure was learned with {facts[1]}. Rename the columns of "
+        what += "the sensor file, then run stepcut features again."
+    else:
+        if unlike:
+            what = f"features computed with {facts[0]} do not fit a procedure learned with "
+            warn_once(f"{what}{facts[1]}. Results may be wrong; use the video itself.")
+        return features
+    name, (value, allowed) = features.name, facts
+    raise FeatureError(f"{name}: {what}", video=name, setting=setting, value=value, allowed=allowed)

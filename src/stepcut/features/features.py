@@ -30,6 +30,7 @@ from stepcut.parallel.worker import alive
 from stepcut.rate import Rate, as_rate
 
 Array = NDArray[Any]
+Place = Path | Address
 
 LARGEST = 1e15
 """Larger values overflow in squared distances of single precision."""
@@ -98,7 +99,6 @@ class Failure:
 
 
 def check_alike(features: Sequence[Features]) -> None:
-    """Refuse features of different dimensions, rates or backbones."""
     for other in features[1:]:
         first, both = features[0], (features[0], other)
         specs = [one.spec for one in both]
@@ -153,29 +153,28 @@ def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> Array:
 # --------------------------------------------------------------------------------- the cache
 
 
-def stamp(path: Path | Address) -> str:
-    """Return a string that changes whenever the file at `path` changes or is replaced."""
+def stamp(path: Place) -> str:
+    """Return what changes whenever the file at `path` changes or is replaced."""
     if isinstance(path, Address):
         return version(path)
     state = path.stat()
     return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
 
 
-def known_hash(path: AnyPath, cache: Path | Address) -> str | None:
-    """Return the `content_hash` of an unchanged video from the `cache`, None if it has none."""
-    memory, seen = _memory(path, cache)
+def content_hash(path: AnyPath, cache: Place, quickly: bool = False) -> str:
+    """Return the SHA-256 of the video at `path`, cached by path and `stamp`.
+
+    With `quickly`, return "" instead of reading the video.
+    """
+    file, hashed = as_path(path).absolute(), hashlib.sha256()
+    key = hashlib.sha256(str(file).encode(errors="surrogateescape")).hexdigest()[:32]
+    memory, seen = cache / "hashes" / f"{key}.json", {"path": str(file), "stamp": stamp(file)}
     with suppress(OSError, ValueError):
         entry = read_json(memory)
         if {key: entry.get(key) for key in seen} == seen:
             return str(entry["sha256"])
-    return None
-
-
-def content_hash(path: AnyPath, cache: Path | Address) -> str:
-    """Return the SHA-256 of the video at `path`, cached by path and `stamp`."""
-    if (known := known_hash(path, cache)) is not None:
-        return known
-    file, (memory, seen), hashed = as_path(path), _memory(path, cache), hashlib.sha256()
+    if quickly:
+        return ""
     with open(local(file), "rb") as opened:
         while block := opened.read(1 << 24):
             hashed.update(block)
@@ -188,26 +187,13 @@ def content_hash(path: AnyPath, cache: Path | Address) -> str:
     return hashed.hexdigest()
 
 
-def _memory(path: AnyPath, cache: Path | Address) -> tuple[Path | Address, dict[str, str]]:
-    """Return the file that remembers the hash of a video, and what identifies the video."""
-    file = as_path(path).absolute()
-    key = hashlib.sha256(str(file).encode(errors="surrogateescape")).hexdigest()[:32]
-    return cache / "hashes" / f"{key}.json", {"path": str(file), "stamp": stamp(file)}
-
-
-def feature_file(
-    video_hash: str, fps: Fraction, fingerprint: str, cache: Path | Address
-) -> Path | Address:
-    """Return the cache path of features, which depends on content, rate and backbone."""
+def feature_file(video_hash: str, fps: Fraction, fingerprint: str, cache: Place) -> Place:
     key = json.dumps([VERSION, video_hash, str(fps), fingerprint])
     return cache / "features" / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.safetensors"
 
 
-def is_stored(target: Path | Address) -> bool:
-    """Return whether features are stored at `target`; remove damaged ones.
-
-    Those at an address are judged by header and size, without a download.
-    """
+def is_stored(target: Place) -> bool:
+    """Return whether features are stored at `target`; remove damaged ones."""
     if not target.exists():
         return False
     with suppress(FeatureError, ValueError, LookupError, TypeError):
@@ -221,8 +207,7 @@ def is_stored(target: Path | Address) -> bool:
     return False
 
 
-def clear_leftovers(cache: Path | Address) -> None:
-    """Remove unfinished files of killed runs from the `cache` after a day."""
+def clear_leftovers(cache: Place) -> None:
     if isinstance(cache, Address):
         return  # uploads are atomic
     for part in (*cache.glob("*/.*.part"), *cache.glob("fetched/*/.*.part")):
@@ -234,9 +219,9 @@ def clear_leftovers(cache: Path | Address) -> None:
 def write_rows(
     path: AnyPath, parts: Iterable[Array], metadata: Callable[[], Mapping[str, str]]
 ) -> None:
-    """Write rows to the file at `path` as they come, atomically and in half precision.
+    """Write `parts` (n, ...) to `path` as they come, atomically and in half precision.
 
-    `parts` are arrays (n, ...) of equal row shape. `metadata` is called after the last row.
+    `metadata` is called after the last one.
     """
     count, shape = 0, None
     with whole_file(path) as temporary, open(temporary, "wb") as file:
@@ -269,7 +254,6 @@ def write_rows(
 
 
 def save_rows(path: AnyPath, rows: Array, metadata: Mapping[str, str]) -> None:
-    """Write `rows` and their `metadata` to `path`, unless the file already contains them."""
     with suppress(OSError, FeatureError):
         there, stored = read_rows(path)
         if stored == metadata and np.array_equal(there, rows):
@@ -352,11 +336,10 @@ def load_features(
 
 
 def spec_of(file: AnyPath) -> FeatureSpec | None:
-    """Return how the features of a file were computed; None if it does not state it."""
     return FeatureSpec.from_metadata(_read(as_path(file))[1])
 
 
-def _load_one(file: Path | Address, name: str, default: Fraction | None) -> Features:
+def _load_one(file: Place, name: str, default: Fraction | None) -> Features:
     rows, stated = _read(file)
     check_rows(rows, str(file))
     try:
@@ -376,8 +359,7 @@ def _load_one(file: Path | Address, name: str, default: Fraction | None) -> Feat
     return Features(rows, rate, duration, name, path, corrupt, spec)
 
 
-def _read(file: Path | Address) -> tuple[Array, dict[str, str]]:
-    """Return the rows and the metadata of any feature file; errors name it, not its copy."""
+def _read(file: Place) -> tuple[Array, dict[str, str]]:
     copy = None
     try:
         copy = local(file)
@@ -407,7 +389,6 @@ def _read(file: Path | Address) -> tuple[Array, dict[str, str]]:
 
 
 def _read_npz(file: Path) -> Array:
-    """Return the only array of an archive, or "features" or "rows"; refuse a zip bomb."""
     with zipfile.ZipFile(file) as archive:
         total, size = sum(info.file_size for info in archive.infolist()), file.stat().st_size
     if total > _BOMB * size and total > 2**26:

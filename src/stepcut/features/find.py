@@ -56,7 +56,6 @@ class Inputs:
 
 
 def find_inputs(source: Any) -> Inputs:
-    """Resolve a `source`: paths of videos or feature files, or arrays in a list or by name."""
     if isinstance(source, Inputs):
         return source
     if isinstance(source, Mapping):
@@ -107,7 +106,6 @@ def find_videos(source: Source) -> Places:
 
 
 def as_list(source: Any) -> list[Any]:
-    """Return the items of a `source`; a single path is one item."""
     if isinstance(source, str | os.PathLike | Address):
         return [source]
     wanted = "a folder, files or globs of videos or features, or arrays (T, d)"
@@ -116,7 +114,6 @@ def as_list(source: Any) -> list[Any]:
 
 
 def _find_one(item: AnyPath, kinds: Sequence[str]) -> tuple[str, Path | Address, Places]:
-    """Return the kind of the files of an item, its place, and the files."""
     path, (_, ends, error_type) = as_path(item), _KINDS[kinds[0]]
     path = path if isinstance(path, Address) else path.expanduser()
     try:
@@ -147,11 +144,7 @@ def _find_one(item: AnyPath, kinds: Sequence[str]) -> tuple[str, Path | Address,
 
 
 def all_files(path: Path | Address, pattern: bool = False, procedures: bool = False) -> Places:
-    """Return all files below a folder, or those that match a glob.
-
-    Hidden folders are skipped, as are procedures unless `procedures` is true; at an address
-    nothing is skipped.
-    """
+    """Return all files below a folder, or those that match a glob; no hidden folders or procedures."""
     if isinstance(path, Address):
         return list(files_below(path, pattern))
     if pattern:

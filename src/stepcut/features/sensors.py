@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import FeatureError, OptionError, placed
+from stepcut.errors import FeatureError, OptionError
 from stepcut.features.features import Failure, Features, check_alike, check_rows
 from stepcut.features.find import Source, find_files
 from stepcut.features.spec import SENSORS, FeatureSpec
@@ -90,12 +90,12 @@ def load_sensors(
     first: _Table | None = None
     for file, name in zip(inputs.files, inputs.names, strict=True):
         try:
-            with placed(path=str(file), video=name):
-                table = _named_like(first, _read_table(file))
-                loaded.append(_rows_of(table, name, given, wanted))
-                first = first or table
-        except FeatureError as error:
-            if strict:
+            table = _named_like(first, _read_table(file))
+            loaded.append(_rows_of(table, name, given, wanted))
+            first = first or table
+        except (FeatureError, OptionError) as error:
+            error.args, error.path, error.video = (f"{file}: {error}",), str(file), name
+            if strict or isinstance(error, OptionError):
                 raise
             failures.append(Failure(name, str(file), error))
     if failures and not loaded:
@@ -126,18 +126,18 @@ def _named_like(first: _Table | None, table: _Table) -> _Table:
     if names != wanted:
         differ = {"missing": sorted(wanted - names), "unknown": sorted(names - wanted)}
         what = "; ".join(f"{kind}: {', '.join(some[:8])}" for kind, some in differ.items() if some)
-        text = f"{table.file}: its columns differ from those of {first.file} ({what}). Rename, add "
+        text = f"its columns differ from those of {first.file} ({what}). Rename, add "
         raise FeatureError(f"{text}or remove columns.", value=table.header, allowed=first.header)
     return table
 
 
 def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | None) -> Features:
     """Return the features of a table; `given` is the rate of one without times."""
-    file, header, values = table.file, table.header, table.values
+    header, values = table.header, table.values
     timed = next((title for title in header if title in TIME_COLUMNS), None)
     if timed is None and given is None:
         what = "no time column. Set the samples per second, for example --rate 50, or add a column "
-        raise OptionError(f"{file}: {what}called time, in seconds.", setting="rate")
+        raise OptionError(f"{what}called time, in seconds.", setting="rate")
     if timed is not None:
         seconds = _seconds(table, timed, TIME_COLUMNS[timed])
     elif FRAME in header:
@@ -151,18 +151,18 @@ def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | N
         if title != FRAME and not (title in TIME_COLUMNS and clocks[at])
     ]
     if not sensors:
-        raise FeatureError(f"{file}: has only a time column. Add a column per sensor.")
+        raise FeatureError("has only a time column. Add a column per sensor.")
     # Times may come in bursts, so those of single samples say little.
     rate = (len(seconds) - 1) / float(seconds[-1])
     if not 0 < rate <= FASTEST:
         what = f"its times are {1 / rate if rate else math.inf:.3g} s apart, at most {FASTEST:,} "
         what += "samples per second can be read. Check the unit of the time column (seconds; ms "
-        text = f"{file}: {what}for milliseconds)."
-        raise FeatureError(text, setting="rate", value=rate, allowed=FASTEST)
+        what += "for milliseconds)."
+        raise FeatureError(what, setting="rate", value=rate, allowed=FASTEST)
     if rate < SLOW:
         unit = " Check the unit of the time column." if rate < SLOW / 10 and timed else ""
         what = f"{rate:.3g} samples per second; what takes less than {2 / rate:.3g} s is too fast"
-        warn_once(f"{file}: {what} to see.{unit}")
+        warn_once(f"{table.file}: {what} to see.{unit}")
     # 2, or a power of two that the sensor reaches, though a clock is up to a tenth too slow.
     fps = fps or min(Fraction(2), Fraction(2) ** math.floor(math.log2(1.1 * rate)))
     duration, every = float(seconds[-1]) + 1 / rate, max(rate, float(fps))
@@ -172,7 +172,7 @@ def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | N
     gap = max(LONGEST_GAP, 3 / rate)
     filled = [np.interp(grid, *_filled(table, seconds, at, gap)) for at in sensors]
     rows = window(np.column_stack(filled), every, fps)
-    check_rows(rows, str(file))
+    check_rows(rows, "its rows")
     columns = tuple(header[at] for at in sensors) if table.named else None
     return Features(rows, fps, duration, name, spec=FeatureSpec(SENSORS, fps, columns=columns))
 
@@ -191,7 +191,6 @@ def window(samples: Array, rate: float, fps: Fraction) -> NDArray[np.float32]:
 
 
 def _read_table(file: Path | Address) -> _Table:
-    """Read the numbers of a CSV file, with a header of one line or that of DeepLabCut."""
     try:
         with open(local(file), encoding="utf-8-sig", errors="replace", newline="") as opened:
             most = max(",;\t", key=opened.read(4096).partition("\n")[0].count)
@@ -200,14 +199,14 @@ def _read_table(file: Path | Address) -> _Table:
             # A line of delimiters alone is a missing sample.
             lines = [(number, [cell.strip() for cell in line]) for number, line in reader if line]
     except (OSError, csv.Error) as error:
-        raise FeatureError(f"{file}: cannot be read as a CSV file ({error}).") from error
+        raise FeatureError(f"cannot be read as a CSV file ({error}).") from error
     if not lines:
-        raise FeatureError(f"{file}: the file is empty. Write one line of numbers per sample.")
+        raise FeatureError("the file is empty. Write one line of numbers per sample.")
     first = lines[0][1]
     named = any(_number(cell) is None for cell in first)
     header, samples = [cell.casefold() for cell in first], lines[1:]
     if header[0] == "scorer":
-        header, samples = _deeplabcut(file, lines)
+        header, samples = _deeplabcut(lines)
     elif not named:
         header, samples = [str(at + 1) for at in range(len(first))], lines
     if TRACK in header:
@@ -215,38 +214,38 @@ def _read_table(file: Path | Address) -> _Table:
         tracks = list(dict.fromkeys(line[at] for _, line in samples if at < len(line)))
         if len(tracks) > 1:
             what = f"{len(tracks)} tracks ({', '.join(tracks[:8])}). Write one file per track."
-            raise FeatureError(f"{file}: {what}", value=tracks)
+            raise FeatureError(what, value=tracks)
         header = header[:at] + header[at + 1 :]
         samples = [(number, line[:at] + line[at + 1 :]) for number, line in samples]
     if len(samples) < 2:
-        raise FeatureError(f"{file}: has {len(samples)} samples; at least two are needed.")
+        raise FeatureError(f"has {len(samples)} samples; at least two are needed.")
     named = named and len(set(header)) == len(header)  # repeated names tell nothing apart
-    return _Table(file, header, named, _numbers(file, header, samples), [at for at, _ in samples])
+    return _Table(file, header, named, _numbers(header, samples), [at for at, _ in samples])
 
 
-def _deeplabcut(file: object, lines: Sequence[Line]) -> tuple[list[str], list[Line]]:
+def _deeplabcut(lines: Sequence[Line]) -> tuple[list[str], list[Line]]:
     """Return names such as nose.x, and the samples, of a table with lines of body parts."""
     last = next((at for at, (_, line) in enumerate(lines[:4]) if line[0] == "coords"), None)
     if last is None:
         what = "begins with a line 'scorer' as of DeepLabCut, but none of the next three begins "
-        raise FeatureError(f"{file}: {what}with 'coords'. Export the table again.", line=1)
+        raise FeatureError(f"{what}with 'coords'. Export the table again.", line=1)
     titles = zip(*(line[1:] for _, line in lines[1 : last + 1]), strict=False)
     return [FRAME, *(".".join(parts).casefold() for parts in titles)], list(lines[last + 1 :])
 
 
-def _numbers(file: object, header: Sequence[str], samples: Sequence[Line]) -> Array:
+def _numbers(header: Sequence[str], samples: Sequence[Line]) -> Array:
     values = np.empty((len(samples), len(header)))
     for place, (line, cells) in enumerate(samples):
         if len(cells) != len(header):
             what = f"line {line} has {len(cells)} columns, but the first has {len(header)}."
-            raise FeatureError(f"{file}: {what}", line=line)
+            raise FeatureError(what, line=line)
         for column, cell in enumerate(cells):
             if (number := _number(cell)) is None:
                 advice = "Remove columns of text. Label files belong to learn --labels or teach."
                 if DECIMAL_COMMA.fullmatch(cell):
                     advice = "Use decimal points instead of decimal commas."
                 what = f"line {line}, column {header[column]!r} contains {cell!r}, not a number."
-                raise FeatureError(f"{file}: {what} {advice}", line=line)
+                raise FeatureError(f"{what} {advice}", line=line)
             values[place, column] = number
     return values
 
@@ -271,16 +270,15 @@ def _seconds(table: _Table, title: str, unit: float) -> Array:
     ):
         if wrong.any():
             line = table.lines[int(wrong.argmax())]
-            raise FeatureError(f"{table.file}: line {line} {what}", line=line)
+            raise FeatureError(f"line {line} {what}", line=line)
     return seconds
 
 
 def _filled(table: _Table, seconds: Array, place: int, longest: float) -> tuple[Any, Any]:
-    """Return times and values of the samples of a column that exist; refuse long gaps."""
     column, title = table.values[:, place], table.header[place]
     there = np.flatnonzero(np.isfinite(column))
     if not len(there):
-        raise FeatureError(f"{table.file}: column {title!r} has no numbers. Remove the column.")
+        raise FeatureError(f"column {title!r} has no numbers. Remove the column.")
     ends = np.concatenate([[0], there, [len(column) - 1]])
     gaps = np.diff(seconds[ends])
     worst = int(gaps.argmax())
@@ -288,5 +286,5 @@ def _filled(table: _Table, seconds: Array, place: int, longest: float) -> tuple[
         line = table.lines[int(ends[worst])]
         what = f"column {title!r} has no value for {gaps[worst]:.1f} s after line {line}; only gaps"
         what += f" of up to {longest:.3g} s are interpolated. Remove the column, or split the "
-        raise FeatureError(f"{table.file}: {what}recording there.", line=line)
+        raise FeatureError(f"{what}recording there.", line=line)
     return seconds[there], column[there]

@@ -17,13 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import (
-    AbstractContextManager,
-    closing,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from multiprocessing.spawn import get_executable
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -37,12 +31,13 @@ from stepcut.threads import PASSIVE
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+Work = Callable[[Any], Any]
 Answers = Generator[tuple[int, Any]]
+"""The number and the answer of every item as it arrives; to close it stops all work."""
 Done = Callable[[int, Answer | Exception], None]
-"""Called in the caller's process with the number of an item and its answer."""
 Advance = Callable[[int, int], None]
-"""Called in the caller's process with the number of an item and how many more rows it has; also
-with 0 rows from time to time. An exception in it stops all work."""
+"""Called here with the number of an item and how many more rows it has, from time to time 0. An
+exception in it stops all work."""
 
 TRIES = 2
 """Number of attempts before an item is blamed for the death of its worker."""
@@ -62,9 +57,8 @@ class Engine(ABC):
         """Call `work(item)` for every item; return the answers in order, exceptions included.
 
         A worker that dies is replaced, and its item is tried again; after `TRIES` deaths the
-        answer is `WorkerDied`. `done(number, answer)` is called in this process as answers arrive;
-        an exception in it stops all work. `gpu` is the share of a GPU that an item needs on a
-        cluster that has some.
+        answer is `WorkerDied`. `done(number, answer)` is called as answers arrive; an exception in
+        it stops all work. `gpu` is the share of a GPU that an item needs on a cluster with some.
         """
         answers: dict[int, Any] = {}
         with closing(self._answers(work, items, gpu, advance)) as arriving:
@@ -75,14 +69,11 @@ class Engine(ABC):
         return [answers[number] for number in range(len(items))]
 
     @abstractmethod
-    def _answers(
-        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
-    ) -> Answers:
-        """Yield the number and the answer of every item as it arrives; stop all work if closed."""
+    def _answers(self, work: Work, items: Sequence[Any], gpu: float, advance: Advance) -> Answers:
+        pass
 
-    def gpu_share(self, device: str) -> float:
-        """Return the share of a GPU of the cluster for each worker on a `device`, 0 for none."""
-        del device
+    def gpu_share(self, _device: str) -> float:
+        """Return the share of a GPU of the cluster for each worker on a device."""
         return 0.0
 
     def close(self) -> None:  # noqa: B027
@@ -92,10 +83,7 @@ class Engine(ABC):
 class Here(Engine):
     """This process, for work that no worker can do."""
 
-    def _answers(
-        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
-    ) -> Answers:
-        del gpu
+    def _answers(self, work: Work, items: Sequence[Any], _gpu: float, advance: Advance) -> Answers:
         for number, item in enumerate(items):
 
             def report(kind: str, value: Any, number: int = number) -> None:
@@ -114,13 +102,11 @@ def open_engine(
     address: str | None = None,
     always: bool = False,
 ) -> Iterator[Engine | None]:
-    """Open an engine for a block; None means that this process does the work itself.
+    """Open an engine: "local", "ray", or an `Engine`, which stays open; None means this process.
 
-    Even then, workers of this machine compute the features of videos. `engine` is "local", "ray",
-    None for this process, or an engine, which stays open. `workers` are by default as many as cores
-    and memory allow, or the cluster has. `address` is that of a Ray cluster ("auto" for that of
-    this machine); by default Ray starts here. With `always`, return an engine even if no option
-    asks for one.
+    `workers` are by default as many as cores and memory allow, or the cluster has. `address` is
+    that of a Ray cluster ("auto" for that of this machine); by default Ray starts here. With
+    `always`, return an engine even if no option asks for one.
     """
     if workers is not None:
         check_number("workers", workers, 1, whole=True)
@@ -149,7 +135,6 @@ def count_cores() -> int:
 
 
 def free_memory() -> float:
-    """Return the free memory in bytes; 8 GB if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             fields = dict(line.split(":", 1) for line in file)
@@ -160,7 +145,6 @@ def free_memory() -> float:
 
 @contextmanager
 def environment(**values: str) -> Iterator[None]:
-    """Set environment variables inside the block, for processes that start there."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -200,22 +184,15 @@ def isolated(code: str, *args: str) -> list[str]:
 
 # ------------------------------------------------------------------------------- this machine
 
-_MEMORY = 2**30
-"""Bytes that a worker needs for libraries, backbone, decoder and a batch of frames."""
-_MOST = 16
-"""Most workers of a pool whose size nobody chose."""
 _PATIENCE = 5.0
 """Seconds in which a stopped worker removes its partial files."""
 _TICK = 0.5
-"""Seconds after which the parent looks for workers that hang.
-
-It counts ticks instead of reading the clock, so that a suspended machine kills no worker."""
+"""Seconds after which the parent looks for workers that hang. It counts ticks instead of reading
+the clock, so that a suspended machine kills no worker."""
 CODE = "from stepcut.parallel.worker import serve\nserve()\n"
 
 
 class _Process:
-    """A worker process, seen from its parent."""
-
     def __init__(self, threads: int, conditions: tuple[object, ...]) -> None:
         self.conditions = conditions
         with share_cores(threads):
@@ -228,7 +205,6 @@ class _Process:
         self.quiet = 0.0
 
     def give(self, data: bytes, messages: "Messages") -> None:
-        """Send it work; what it reports goes to `messages`."""
         self.limit, self.quiet = None, 0.0
         self._reader = threading.Thread(target=self._read, args=[messages], daemon=True)
         self._reader.start()
@@ -246,10 +222,7 @@ class _Process:
             messages.put((self, "end", None))
 
     def end(self, patience: float = 0.0) -> str:
-        """Wait for its end, kill it if it stays busy, and return how it ended.
-
-        Do not wait long for one that the system cannot end, as on a broken disk.
-        """
+        """Wait for its end, but not for one that the system cannot end; return how it ended."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)
         self.process.kill()
@@ -282,15 +255,13 @@ class Local(Engine):
         if address is not None:
             what = "belongs to a Ray cluster. Add engine='ray' (--engine ray)."
             raise wrong("address", address, what)
-        able = min(count_cores(), int(free_memory() / _MEMORY), _MOST)
+        # A worker needs a gigabyte for libraries, backbone, decoder and a batch of frames.
+        able = min(count_cores(), int(free_memory() / 2**30), 16)
         self.workers = workers or max(1, able)
         self._idle: list[_Process] = []
         self._lock = threading.Lock()
 
-    def _answers(
-        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
-    ) -> Answers:
-        del gpu  # all workers share the GPUs of the machine
+    def _answers(self, work: Work, items: Sequence[Any], _gpu: float, advance: Advance) -> Answers:
         most = min(self.workers, len(items))
         threads = max(1, count_cores() // max(1, most))
         waiting = deque(range(len(items)))
@@ -343,7 +314,6 @@ class Local(Engine):
             raise
 
     def _end_hanging(self, busy: dict[_Process, int]) -> Answers:
-        """End the workers that made no progress within their time limits."""
         for process, number in list(busy.items()):
             process.quiet += _TICK
             if process.limit is not None and process.quiet > process.limit[0]:
@@ -358,7 +328,6 @@ class Local(Engine):
         _stop(idle)
 
     def _take(self, threads: int) -> _Process:
-        """Return an idle worker that was started under the present conditions, or a new one."""
         folder = ""
         with suppress(OSError):  # it was removed
             folder = os.getcwd()
@@ -382,15 +351,15 @@ _asking = threading.BoundedSemaphore(4)
 
 def shared() -> Local:
     """Return the pool of this process, whose workers end when they have nothing to do."""
-    # By process, since a fork has no threads that read from the workers of its parent.
-    if os.getpid() not in _shared:
-        _shared[os.getpid()] = Local()
-        atexit.register(_shared[os.getpid()].close)
-    return _shared[os.getpid()]
+    process = os.getpid()  # a fork has no threads that read from the workers of its parent
+    if process not in _shared:
+        _shared[process] = Local()
+        atexit.register(_shared[process].close)
+    return _shared[process]
 
 
 def ask(work: Callable[[Item], Answer], item: Item) -> Answer:
-    """Return `work(item)`, which is done by a worker of this machine, or raise its error."""
+    """Return `work(item)`, done by a worker of this machine, or raise its error."""
     if is_worker():
         return work(item)
     with _asking:
@@ -401,11 +370,6 @@ def ask(work: Callable[[Item], Answer], item: Item) -> Answer:
 
 
 # ------------------------------------------------------------------------------- a Ray cluster
-
-_LAST_WORDS = 30.0
-"""Seconds in which a cancelled task must end."""
-MOST_ON_A_GPU = 16
-"""Workers that share a GPU: each has its own copy of the network there."""
 
 
 class Ray(Engine):
@@ -422,9 +386,7 @@ class Ray(Engine):
         self.workers, self._limit = workers or max(1, self._count("CPU")), workers
         self.threads = max(1, count_cores() // self.workers) if address is None else 1
 
-    def _answers(
-        self, work: Callable[[Any], Any], items: Sequence[Any], gpu: float, advance: Advance
-    ) -> Answers:
+    def _answers(self, work: Work, items: Sequence[Any], gpu: float, advance: Advance) -> Answers:
         ray = self._ray
         # Ray restarts a task whose worker or node is lost, on another node if necessary.
         task = ray.remote(
@@ -451,27 +413,25 @@ class Ray(Engine):
         except BaseException:
             for reference in flying:
                 ray.cancel(reference, force=True)
-            # As with `Local`, nothing is written after this has ended.
-            if flying:
-                ray.wait(list(flying), num_returns=len(flying), timeout=_LAST_WORDS)
+            if flying:  # as with `Local`, nothing is written after this has ended
+                ray.wait(list(flying), num_returns=len(flying), timeout=30.0)
             raise
 
     def gpu_share(self, device: str) -> float:
-        """See `Engine.gpu_share`: CPUs and GPUs of the cluster shall be busy at the same time."""
         gpus = self._count("GPU")
         if device.startswith("cuda") and not gpus:
             what = ", but this Ray cluster has no GPU. Use --device cpu or add GPUs."
             raise wrong("device", device, what, "cpu")
         if not gpus or device == "cpu":
             return 0.0
+        # CPUs and GPUs shall be busy at the same time; each worker has a copy of the network.
         each = max(1, self._count("CPU") // gpus)
-        return math.floor(10_000 / min(each, MOST_ON_A_GPU)) / 10_000
+        return math.floor(10_000 / min(each, 16)) / 10_000
 
     def _count(self, kind: str) -> int:
         return int(self._ray.cluster_resources().get(kind, 0))
 
     def close(self) -> None:
-        """See `Engine.close`: a cluster that existed before keeps running."""
         if self._began:
             self._ray.shutdown()
             self._began = False
@@ -522,7 +482,7 @@ class Ray(Engine):
 class _Folders(list[str]):
     """Where workers of Ray find modules: as here, and last in the current folder, for custom parts.
 
-    Ray adds that folder in front of all others, where its files hide installed modules.
+    Ray adds that folder in front, where its files hide installed modules.
     """
 
     def __init__(self) -> None:
@@ -532,7 +492,7 @@ class _Folders(list[str]):
         """Keep what Ray adds out."""
 
 
-def _do(threads: int, work: Callable[[Any], Any], item: Any) -> Any:
+def _do(threads: int, work: Work, item: Any) -> Any:
     with share_cores(threads):
         return attempt(work, item)
 

@@ -40,7 +40,6 @@ def is_worker() -> bool:
 
 @contextmanager
 def reporting(report: Report) -> Iterator[None]:
-    """Send the reports of the block to `report`."""
     global _report
     before, _report = _report, report
     try:
@@ -72,7 +71,6 @@ def alive() -> None:
 
 
 def count_rows(count: int) -> None:
-    """Report `count` more rows of features."""
     _report("rows", count)
 
 
@@ -153,7 +151,6 @@ def _do(data: bytes) -> Any:
 
 
 def _packed(answer: Any) -> bytes:
-    """Pickle an answer; replace an error that cannot be pickled by its text."""
     try:
         data = pickle.dumps(answer)
         if isinstance(answer, Exception):

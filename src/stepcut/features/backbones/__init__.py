@@ -32,10 +32,9 @@ def load_backbone(
     gpus_elsewhere: bool = False,
     **settings: Any,
 ) -> Backbone:
-    """Load a `backbone`, which is a name, a `FeatureSpec` or a custom object.
+    """Load a `backbone`: a name, a `FeatureSpec` or a custom object; `settings` are fields of a spec.
 
-    With `gpus_elsewhere`, workers of a cluster will run it on their GPUs. `settings` are fields of
-    the spec.
+    With `gpus_elsewhere`, workers of a cluster will run it on their GPUs.
     """
     if not isinstance(backbone, str | FeatureSpec):
         return _checked(backbone)
@@ -73,10 +72,7 @@ def open_backbone(
     device: str = "auto",
     engine: Engine | None = None,
 ) -> tuple[Backbone, FeatureSpec]:
-    """Open a `backbone` (a name, a spec or an object); return it with the spec of its features.
-
-    `fps` replaces the rate of the spec. The workers of `engine` may have GPUs.
-    """
+    """Open a `backbone` (a name, a spec or an object); return it with the spec of its features."""
     spec = as_spec(backbone, fps=fps)
     if not isinstance(backbone, str | FeatureSpec):
         return load_backbone(backbone), spec
@@ -86,10 +82,7 @@ def open_backbone(
 
 
 def can_travel(backbone: Backbone) -> bool:
-    """Return whether a worker can import a backbone and its class.
-
-    It cannot import a class of a notebook, or of a script in the current folder.
-    """
+    """Return whether a worker can import a backbone: no class of a notebook or the current folder."""
     module = sys.modules.get(type(backbone).__module__.partition(".")[0])
     places = [*getattr(module, "__path__", []), getattr(module, "__file__", None) or ""]
     if not any(str(Path(place).parent) in import_folders() for place in places):
@@ -126,7 +119,6 @@ def unpack(fingerprint: str, packed: bytes) -> Backbone:
 
 
 def _custom(spec: FeatureSpec) -> Backbone:
-    """Create a custom backbone without arguments, if the user named it."""
     name = spec.backbone
     if is_own(name) and not spec.trusted:
         what = "is custom code named by a file. If you trust it, use trust=True (--trust)."

@@ -33,7 +33,6 @@ Shape = tuple[int | None, ...]
 
 
 def load_file(spec: FeatureSpec, place: Place) -> Network:
-    """Load the network in the file of a `spec`, built at its first use."""
     file = Path(spec.backbone)
     if not file.is_file():
         other = "Put it there, or use another .onnx file, or a name."
@@ -96,8 +95,7 @@ def complete(
 ) -> tuple[FeatureSpec, tuple[int, ...]]:
     """Complete the `spec` of a file; return it with the axis order of the network's input.
 
-    `shape` is that of the input, `raw` whether it takes bytes. Defaults: 224 pixels, the mean and
-    deviation of ImageNet, RGB, the only output.
+    `shape` is that of the input, `raw` whether it takes bytes.
     """
     file, clips = Path(spec.backbone).name, len(shape) == 5
     channel = next((at for at in ((2, 1, 4) if clips else (1, 3)) if shape[at : at + 1] == (3,)), 0)
@@ -152,7 +150,6 @@ Found = tuple[Any, Callable[[Any], Any], dict[str, Any]]
 
 
 def load_hub(spec: FeatureSpec, place: Place) -> Network:
-    """Load the network of `timm:NAME`, `hf:NAME` or `open_clip:NAME`."""
     hub, _, name = spec.backbone.partition(":")
     try:
         module, forward, stated = HUBS[hub](name, spec)
@@ -241,7 +238,6 @@ def _fetches(spec: FeatureSpec) -> bool:
 
 
 def _may_fetch(spec: FeatureSpec) -> bool:
-    """Return whether the user allowed a download; refuse a network without any weights."""
     if _fetches(spec):
         return True
     if spec.weights in (None, FETCH):

@@ -7,13 +7,13 @@ those of ResNet-50, whose conv4c maps (1024 x 14 x 14) are the paper's features.
 
 import hashlib
 import importlib.util
-import os
 import pickle
 import shutil
 import urllib.request
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,6 +30,7 @@ from stepcut.files.cache import cache_dir
 from stepcut.plugins import install_command, pip_install
 
 Array = NDArray[np.float32]
+FilePath = str | PathLike[str]
 Three = tuple[float, float, float]
 
 SIZE = 224
@@ -50,11 +51,9 @@ class Graph:
     options: dict[str, str] = field(default_factory=dict)
 
     def forward(self, functions: Any, x: Any, convs: Mapping[str, tuple[Any, Any]]) -> Any:
-        """Compute or build the network with the `functions` and `convs` of a runtime."""
         return FORWARDS[self.name](functions, x, convs, **self.options)
 
     def run(self, place: Place) -> Run:
-        """Return the function that computes rows from frames at a `place`."""
         if place.runtime == "openvino":
             shape, kind = (-1, SIZE, SIZE, 3), runtime.import_openvino().Type.f32
             frames, x = runtime.frames_to(shape, (0, 3, 1, 2), self.mean, self.scale, False, kind)
@@ -191,7 +190,6 @@ v1    original paper, Caffe, Keras: stride in the first 1x1 convolution; BGR in 
 
 
 def load_resnet50(spec: FeatureSpec, place: Place) -> Network:
-    """Return ResNet-50 up to a block, with the weights of a file."""
     weights = spec.weights
     if weights is None or (weights in FETCHABLE and not spec.trusted):
         what = ": backbone='resnet50' comes without weights. Use a .safetensors or .pth file, or "
@@ -211,7 +209,6 @@ def load_resnet50(spec: FeatureSpec, place: Place) -> Network:
 def resnet50_graph(
     weights: Mapping[str, Any], layer: str = "conv4c", family: str = "v1.5"
 ) -> Graph:
-    """Return ResNet-50 of a `family` up to the block `layer`."""
     convs = fold(weights, _resnet50_pairs(layer), 1e-5, f"resnet50 up to layer={layer!r}")
     if family == "v1":  # it expects BGR; frames are RGB
         convs["conv1"] = np.ascontiguousarray(convs["conv1"][0][:, ::-1]), convs["conv1"][1]
@@ -219,7 +216,6 @@ def resnet50_graph(
 
 
 def family_of(weights: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
-    """Return the family of `weights` by the `metadata` of their file; v1.5 by default."""
     stated = {key.lower(): value.lower() for key, value in metadata.items()}
     variant = stated.get("family", stated.get("variant", ""))
     if "v1.5" in variant:
@@ -236,7 +232,6 @@ def map_shape(layer: str) -> tuple[int, int, int]:
 
 
 def _blocks(layer: str) -> Iterator[tuple[str, int, int]]:
-    """Yield name, stage and number of all blocks up to a `layer`."""
     for stage, number in LAYERS.values():
         if (stage, number) <= LAYERS[layer]:
             yield f"layer{stage - 1}.{number}", stage, number
@@ -284,7 +279,7 @@ FETCHABLE = {
 """Name -> address of about 100 MB. The hex digits are the start of the file's SHA-256."""
 
 
-def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, str]]:
+def read_weights(path: FilePath) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the arrays of a `.safetensors`, `.pth` or `.pt` file by name, and its metadata."""
     file = _existing(path)
     metadata: dict[str, str] = {}
@@ -305,13 +300,13 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     return {name.removeprefix("module."): value for name, value in arrays.items()}, metadata
 
 
-def _existing(path: str | os.PathLike[str]) -> Path:
+def _existing(path: FilePath) -> Path:
     if not Path(path).is_file():
         raise _refused(path, f"no such file. Use a .safetensors or .pth file. {LOOKED}")
     return Path(path)
 
 
-def _refused(path: str | os.PathLike[str], what: str) -> OptionError:
+def _refused(path: FilePath, what: str) -> OptionError:
     return OptionError(f"weights='{path}': {what}", setting="weights", path=path)
 
 
@@ -337,13 +332,12 @@ def fetch_weights(word: str) -> Path:
     return target
 
 
-def hash_file(path: str | os.PathLike[str]) -> str:
+def hash_file(path: FilePath) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_torch(file: Path) -> dict[str, Any]:
-    """Return the tensors of a .pth or .pt file by name, also below `state_dict` or `model`."""
     try:
         import torch
     except ImportError as error:
@@ -381,11 +375,7 @@ def weights_file() -> Path:
 
 
 def package_weights() -> dict[str, Array]:
-    """Read the weights of the pip package without torch.
-
-    The file is the published one, by its hash. It holds pickles, of which only arrays are built,
-    and then the numbers of each storage.
-    """
+    """Read the weights of the pip package without torch: pickles, of which only arrays are built."""
     file = weights_file()
     if not hash_file(file).startswith(SHA256):
         advice = pip_install(PACKAGE, "--force-reinstall ")
@@ -417,7 +407,6 @@ class _Tensors(pickle.Unpickler):
 
 
 def _view(storage: Any, offset: int, shape: Any, strides: Any, *_: object) -> Any:
-    """Return a tensor as a view of its storage, converting strides from values to bytes."""
     steps = [step * storage.itemsize for step in strides]
     return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
 

@@ -60,14 +60,11 @@ class Backbone(Protocol):
 
 
 class Place(NamedTuple):
-    """A device, and "openvino" or "torch"."""
-
     device: str
     runtime: str
 
     @property
     def precision(self) -> str:
-        """The part of a fingerprint that describes the numerical precision."""
         return (
             f"openvino-{_precision()}"
             if self.runtime == "openvino"
@@ -110,7 +107,6 @@ class Network:
         return self.build()
 
     def extract(self, frames: Frames) -> Rows:
-        """Compute the features of RGB `frames` (n, size, size, 3), or clips, in half precision."""
         if frames.shape[1:] != self.shape or frames.dtype != np.uint8:
             what = f"does not fit {self.name}. Use uint8 (n, {', '.join(map(str, self.shape))})."
             raise wrong("frames", f"{frames.dtype} {frames.shape}", what, self.shape)
@@ -121,10 +117,7 @@ class Network:
 
 
 def choose_device(device: str = "auto") -> str:
-    """Return the `device`; "auto" is CUDA if available, otherwise the CPU.
-
-    torch takes seconds to import, so this asks it only if a driver is installed.
-    """
+    """Return the `device`; "auto" is CUDA if available. torch is imported only if a driver is there."""
     if str(device).split(":")[0] not in ("auto", "cpu", "cuda"):
         raise unknown("device", device, ["auto", "cpu", "cuda"])
     if device == "cpu" or (device == "auto" and not (_installed("torch") and _has_driver())):
@@ -144,11 +137,7 @@ def choose_device(device: str = "auto") -> str:
 
 
 def choose_place(kind: str, device: str = "auto", gpus_elsewhere: bool = False) -> Place:
-    """Return device and runtime of a network of a `kind`: "own", "file" or "hub".
-
-    OpenVINO runs our networks and ONNX files on a CPU; torch runs ours on a GPU, and those of hubs.
-    Where OpenVINO has no wheel, torch also runs ours on the CPU.
-    """
+    """Return device and runtime of a network of a `kind`: "own", "file" or "hub"."""
     if kind == "file":
         if str(device).startswith("cuda"):
             what = ": ONNX files run on the CPU. Use --device cpu, or for a GPU a network of a hub "
@@ -172,7 +161,6 @@ def _installed(package: str) -> bool:
 
 
 def _has_driver() -> bool:
-    """Return whether the NVIDIA driver can be loaded, which is faster than importing torch."""
     try:
         return bool(ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"))
     except OSError:
@@ -206,10 +194,7 @@ def _precision() -> str:
 
 
 def run_openvino(inputs: Any, output: Any) -> Run:
-    """Compile a model; return its function from RGB frames (n, size, size, 3) or clips to rows.
-
-    Every core works on its own frames (a "stream"), so no core waits for another.
-    """
+    """Compile a model; return its function from RGB frames (n, size, size, 3) or clips to rows."""
     openvino, cores = import_openvino(), count_cores()
     model = openvino.Model([output], [inputs], "stepcut")
     options = {
@@ -283,11 +268,9 @@ def openvino_functions() -> SimpleNamespace:
 def frames_to(
     shape: Sequence[int], axes: Sequence[int], mean: object, scale: object, bgr: bool, kind: Any
 ) -> tuple[Any, Any]:
-    """Build the first operations of a network, which prepare uint8 frames; return input and output.
+    """Build the operations that prepare uint8 frames of a `shape`; return input and output.
 
-    Frames have the `shape` (n, size, size, 3) or (n, t, size, size, 3), -1 where it may vary. The
-    output is (frame / 255 - mean) / scale of type `kind`, with its `axes` in this order, and
-    blue first if `bgr`.
+    The output is (frame / 255 - mean) / scale of type `kind`, with its `axes` in this order.
     """
     openvino = import_openvino()
     ops = openvino.opset8
@@ -307,7 +290,6 @@ def frames_to(
 
 @cache
 def torch_functions() -> SimpleNamespace:
-    """Return the functions of torch that built-in networks use."""
     import torch
     import torch.nn.functional as F
 
@@ -316,7 +298,6 @@ def torch_functions() -> SimpleNamespace:
 
 
 def torch_dtype(device: str) -> Any:
-    """Return the precision on a `device`: half on CUDA, single elsewhere."""
     import torch
 
     return torch.float16 if device.startswith("cuda") else torch.float32
@@ -325,7 +306,6 @@ def torch_dtype(device: str) -> Any:
 def as_tensors(
     convs: Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]], device: str
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the weights and biases `convs` as tensors on a `device`, channels last."""
     import torch
 
     def tensor(array: NDArray[np.float32]) -> Any:
@@ -342,8 +322,7 @@ def run_torch(
 ) -> Run:
     """Return a function from RGB frames (n, H, W, 3) or clips (n, t, H, W, 3) to rows.
 
-    `forward` takes frames (n, 3, H, W) or clips (n, t, 3, H, W) as (frame / 255 - mean) / scale, in
-    single precision on a CPU and half on CUDA, channels last on both.
+    `forward` takes (n, 3, H, W) or (n, t, 3, H, W) as (frame / 255 - mean) / scale.
     """
     import torch
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import av
 from av.stream import Disposition
@@ -23,10 +23,7 @@ from stepcut.parallel.worker import alive, is_worker, memory_limit, time_limit
 from stepcut.progress import warn_once
 from stepcut.rate import clock
 
-if TYPE_CHECKING:  # the process that opens videos starts sooner without it
-    from stepcut.files.addresses import Address
-
-Answer = TypeVar("Answer")
+FilePath = str | os.PathLike[str]
 
 CONTAINERS = ",".join((
     "mov", "mp4", "matroska", "webm", "avi", "mpeg", "mpegts", "mpegvideo", "mpeg1video",
@@ -50,7 +47,7 @@ _opened: set[tuple[int, ...]] = set()
 """Files that a worker has opened."""
 
 
-def elsewhere(work: Callable[[str], Answer], path: str | os.PathLike[str]) -> Answer:
+def elsewhere(work: Callable[[str], Any], path: FilePath) -> Any:
     """Return `work(path)`, which opens the video in a worker with limits of time and memory."""
     file = Path(path)
     with blame(file):
@@ -59,25 +56,22 @@ def elsewhere(work: Callable[[str], Answer], path: str | os.PathLike[str]) -> An
         answer = ask(work, str(path))
     except WorkerDied as error:
         raise ended(file, error) from error
-    if len(_opened) >= 10_000:
-        _opened.clear()
     _opened.add(seen)
     return answer
 
 
-def ended(path: "Path | Address", error: WorkerDied) -> VideoError:
-    """Return the error of a video that a worker could not finish."""
+def ended(path: Any, error: WorkerDied) -> VideoError:
     if "no progress" in str(error):
         return _bad(path, f"{error}. Exclude it, or copy it to a faster disk.")
     return mendable(path, f"{error}. It crashes the decoder, or needs too much memory. Exclude it")
 
 
 @contextmanager
-def open_video(path: str | os.PathLike[str], threads: int = 0) -> Iterator[tuple[Any, Any]]:
-    """Open `path` and yield the PyAV container and the stream to decode.
+def open_video(path: FilePath, threads: int = 0) -> Iterator[tuple[Any, Any]]:
+    """Open `path`, decoded by `threads` (0: all cores); yield the PyAV container and the stream.
 
-    `threads` decode (0: all cores). Any error inside the block becomes a VideoError. Outside of
-    workers, a file that no worker has opened within the limits is opened by one first.
+    Any error inside the block becomes a VideoError. A file that no worker has opened within the
+    limits is opened by one first.
     """
     file = Path(path)
     with blame(file):
@@ -94,7 +88,6 @@ def _try(path: str) -> None:
 
 @contextmanager
 def _open(file: Path, threads: int = 1) -> Iterator[tuple[Any, Any]]:
-    """Do the work of `open_video` in this process; a worker keeps its limits."""
     with blame(file):
         options = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS, **PIXELS}
         try:
@@ -119,7 +112,7 @@ def _open(file: Path, threads: int = 1) -> Iterator[tuple[Any, Any]]:
 
 
 @contextmanager
-def blame(path: "Path | Address") -> Iterator[None]:
+def blame(path: Any) -> Iterator[None]:
     """Turn any exception, except for a full disk, into a VideoError of the video at `path`."""
     try:
         with placed(path=str(path)):
@@ -136,11 +129,11 @@ def blame(path: "Path | Address") -> Iterator[None]:
         raise mendable(path, f"cannot be read ({reason})") from error
 
 
-def _bad(path: "Path | Address", what: str) -> VideoError:
+def _bad(path: Any, what: str) -> VideoError:
     return VideoError(f"{path}: {what}", path=path)
 
 
-def mendable(path: "Path | Address", what: str, how: str = "fixed.mp4") -> VideoError:
+def mendable(path: Any, what: str, how: str = "fixed.mp4") -> VideoError:
     """Return a VideoError that ends in a command that may repair the video."""
     return _bad(path, f"{what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}")
 
@@ -172,10 +165,7 @@ def check_file(file: Path) -> tuple[int, ...]:
 
 
 def _choose_stream(file: Path, container: Any) -> Any:
-    """Return the default video stream, the largest if there are several; never a cover picture.
-
-    Claims that would take gigabytes of memory are refused.
-    """
+    """Return the default video stream, the largest if there are several; never a cover picture."""
 
     def area(stream: Any) -> int:
         context = stream.codec_context
@@ -225,13 +215,13 @@ class VideoInfo(NamedTuple):
     """Number of frames, if the file states it."""
 
 
-def probe(path: str | os.PathLike[str]) -> VideoInfo:
+def probe(path: FilePath) -> VideoInfo:
     """Probe the video at `path`: its header and first frame, and all packets if it has no length."""
-    return elsewhere(read_info, path)
+    info: VideoInfo = elsewhere(read_info, path)
+    return info
 
 
-def read_info(path: str | os.PathLike[str]) -> VideoInfo:
-    """Do the work of `probe` in this process; a worker keeps its time limit."""
+def read_info(path: FilePath) -> VideoInfo:
     file = Path(path)
     with time_limit(OPEN_SECONDS, "opening it"), _open(file) as (container, stream):
         codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
@@ -253,16 +243,13 @@ def read_info(path: str | os.PathLike[str]) -> VideoInfo:
         return VideoInfo(float(duration), rate, width, height, codec, frames)
 
 
-def key_times(path: str | os.PathLike[str]) -> list[Fraction]:
-    """Return the times of the key frames in seconds after the first frame.
-
-    The list is empty if the timestamps do not allow seeking.
-    """
-    return elsewhere(read_packets, path)[1]
+def key_times(path: FilePath) -> list[Fraction]:
+    """Return the times of the key frames after the first; empty if timestamps allow no seeking."""
+    times: list[Fraction] = elsewhere(read_packets, path)[1]
+    return times
 
 
-def read_packets(path: str | os.PathLike[str]) -> tuple[Fraction, list[Fraction]]:
-    """Return the length of a video by the timestamps of its packets, and its key times."""
+def read_packets(path: FilePath) -> tuple[Fraction, list[Fraction]]:
     first: Fraction | None = None
     keys: list[Fraction] = []
     end = total = Fraction(0)
@@ -329,10 +316,7 @@ def cut_short(file: Path) -> bool:
 
 
 def _matroska_end(head: bytes) -> int:
-    """Return the end of the segment of a Matroska file; 0 if it states no length.
-
-    The leading zero bits of a length give its number of bytes; all ones mean unknown.
-    """
+    """Return the end of the segment of a Matroska file; 0 if it states no length."""
 
     def number(at: int) -> tuple[int, int, int]:
         count = 9 - head[at].bit_length() if at < len(head) else 9
@@ -348,7 +332,7 @@ def packets_of(container: Any, stream: Any) -> Iterator[tuple[Any, bool]]:
     """Yield the packets of a `stream`, each with whether bytes before it were skipped as damaged.
 
     Matroska silently continues at the next cluster after damage; a gap between the packets of all
-    streams reveals it. Other formats never report it.
+    streams reveals it.
     """
     matroska, skipped = container.format.name.startswith("matroska"), False
     begin: int | None = None
@@ -384,12 +368,8 @@ def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]
     return None, False
 
 
-def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -> None:
-    """Refuse a video whose few `frames` claim to last too many `seconds`.
-
-    A picture may last ten minutes, and all of them a minute each. A longer video has a damaged
-    index and would fill the memory with copies of one picture.
-    """
+def check_length(path: FilePath, seconds: Fraction, frames: int) -> None:
+    """Refuse a video whose few `frames` claim to last too many `seconds`: it would fill the memory."""
     if seconds > JUMP + 60 * frames:
         length = clock(float(seconds))
         what = f"its index claims {length} for {frames} frames, more than a minute each"
@@ -397,19 +377,13 @@ def check_length(path: str | os.PathLike[str], seconds: Fraction, frames: int) -
 
 
 def look_at_end(
-    path: str | os.PathLike[str],
-    container: Any,
-    stream: Any,
-    reached: Fraction,
-    read: int,
-    damaged: bool,
+    path: FilePath, container: Any, stream: Any, reached: Fraction, read: int, damaged: bool
 ) -> tuple[Fraction, VideoError | None]:
     """Return the end of the last frame, and an error if frames are missing after it.
 
     Frames are missing if the stated length is longer than `reached`, and the file is truncated or
     `damaged` there. The last picture of a Matroska file may last longer than its frame states. If
-    the packets (`read` up to this byte) end with the file, then the stated length is right. A
-    damaged time of a Matroska cluster makes the video longer than stated, which is reported.
+    the packets (`read` up to this byte) end with the file, then the stated length is right.
     """
     file, (expected, own) = Path(path), stated_duration(container, stream)
     if expected is None:
@@ -437,6 +411,5 @@ def look_at_end(
 
 
 def stated_rate(stream: Any) -> Fraction | None:
-    """Return the frames per second that the file states or FFmpeg guesses."""
     rate = stream.average_rate or stream.guessed_rate or stream.base_rate
     return Fraction(rate) if rate else None

@@ -53,8 +53,6 @@ class NoDevice(VideoError):
 
 
 class Outage(msgspec.Struct, frozen=True):
-    """A source that is lost at `time`, seconds since the first frame, after `waited` seconds."""
-
     time: float
     waited: float
     reason: str
@@ -65,8 +63,6 @@ class Outage(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One sampled picture, its time in seconds since the start, and messages of the source."""
-
     time: float
     picture: Picture
     skipped: int = 0
@@ -81,7 +77,6 @@ def is_live(source: str) -> bool:
 
 
 def is_pipe(source: str) -> bool:
-    """Return whether a `source` is the standard input, `-`, or a named pipe."""
     return source == PIPE or Path(source).is_fifo()
 
 
@@ -91,8 +86,7 @@ def open_samples(
 ) -> Iterator[Iterator[Sample]]:
     """Open a `source` and yield its samples, pictures of `size`, `rate` per second.
 
-    `realtime` plays a file at its original speed, skipping what is too slow. `waits` are the
-    `patience`, `stall` and `lost` of `Stream`.
+    `realtime` plays a file at its original speed. `waits` are arguments of `Stream`.
     """
     if is_live(source):
         connect = partial(frames_of, source, waits.get("stall", 10.0))
@@ -110,7 +104,6 @@ def open_samples(
 def _sample_pipe(
     frames: Iterable[Any], rate: Fraction, scale: Callable[[Any], Picture]
 ) -> Iterator[Sample]:
-    """Yield a sample for every 1 / rate seconds: the frame shown then."""
     zero: int | None = None
     shown: Any = None
     number, at, previous = 0, Fraction(0), Fraction(0)
@@ -149,10 +142,7 @@ def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
 
 
 def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]:
-    """Yield the frames of a pipe, a camera (on Windows `camera:NAME`) or an address.
-
-    PyAV gives up after `stall` seconds without data. `say` gets reports of problems.
-    """
+    """Yield the frames of a pipe, a camera (on Windows `camera:NAME`) or an address."""
     device: Any = source
     piped, name = is_pipe(source), hide_password(source)
     # No playlists, since they can redirect to any other address.
@@ -192,7 +182,6 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
 
 
 def camera_device(which: str, platform: str) -> tuple[str, str]:
-    """Return FFmpeg's `(device, driver)` of the camera `which`."""
     if platform == "darwin":
         return which, "avfoundation"
     if platform == "win32":
@@ -205,11 +194,7 @@ def camera_device(which: str, platform: str) -> tuple[str, str]:
 
 
 def decoded(name: str, container: Any, say: Say, piped: bool = False) -> Iterator[Any]:
-    """Yield the frames of a `container` that can be decoded, skipping damaged packets.
-
-    A machine that is too slow for a stream never waits for it. Then only key frames are decoded,
-    and `say` reports it. What is `piped` can wait.
-    """
+    """Yield the frames of a `container` that can be decoded; key frames only if it is too fast."""
     with container:
         if not container.streams.video:
             raise VideoError(f"{name}: contains no video")
@@ -249,7 +234,7 @@ def hide_password(address: str) -> str:
 
 
 def _error_text(error: BaseException) -> str:
-    """Describe an `error` of the decoder without the address, which may contain a password."""
+    """Describe an `error` without the address, which may contain a password."""
     if type(error).__name__ == "ExitError":
         return "no data within the time limit"
     return str(getattr(error, "strerror", None) or type(error).__name__)
@@ -318,7 +303,6 @@ class Stream(Iterator[Sample]):
         self._thread.join(timeout=2.0)
 
     def say(self, note: str) -> None:
-        """Attach a note to the next sample, keeping the newest five."""
         log.warning("%s: %s", self.name, note)
         with self._news:
             self._notes = [*self._notes, note][-5:]
@@ -336,7 +320,6 @@ class Stream(Iterator[Sample]):
             self.say(f"no frame for {self.stall:g} s; waiting")
 
     def _outage(self) -> Outage | None:
-        """Return the outage to report now, if any."""
         now = time.monotonic()
         waited = now - self._seen
         if waited < max(LOST, 3 * self._interval) or now - self._beat < HEARTBEAT:
@@ -345,7 +328,6 @@ class Stream(Iterator[Sample]):
         return Outage(0.0 if self._start is None else now - self._start, waited, self._reason)
 
     def _read(self) -> None:
-        """Read and reconnect until the stream is closed; runs in the thread."""
         wait = FIRST_WAIT
         try:
             while not self._stop.is_set():
@@ -365,7 +347,6 @@ class Stream(Iterator[Sample]):
                 self._news.notify_all()
 
     def _read_until_it_drops(self) -> str:
-        """Read frames while they come; return the reason for the end."""
         try:
             with closing(self.connect(self.say)) as frames:
                 for frame in frames:

@@ -41,10 +41,7 @@ FAST_ROWS = 2
 
 
 class Samples(Iterator[tuple[float, Picture]]):
-    """The frames of the video at `path`, `fps` per second; see `sample_frames`.
-
-    At the end, `duration` and `corrupt` are known.
-    """
+    """The frames of a video; see `sample_frames`. At the end, `duration` and `corrupt` are known."""
 
     def __init__(self, path: str | os.PathLike[str], fps: Fraction, fast: bool = False) -> None:
         self.path, self.fps, self.fast = path, fps, fast
@@ -188,7 +185,7 @@ def _sample(
 
 
 def _decode_less(samples: Samples, stream: Any) -> None:
-    """Make the decoder skip all but key frames if these are close, else unreferenced frames."""
+    """Skip all but key frames if these are close, else unreferenced frames."""
     decoder = stream.codec_context
     decoder.options = {**decoder.options, "skip_loop_filter": "all"}
     keys = [entry.timestamp for entry in stream.index_entries if entry.is_keyframe]
@@ -216,10 +213,7 @@ def _needed_keys(packets: Iterator[Any], zero: int | None, fps: Fraction) -> Ite
 def _timed(
     samples: Samples, frames: Iterator[Any], stream: Any, base: Fraction, zero: int | None
 ) -> Iterator[tuple[Ticks, Ticks, Any]]:
-    """Yield (time since the first frame, duration, frame) in display order, in ticks of `base`.
-
-    Ticks are mostly integers, since computing with fractions would block other videos' threads.
-    """
+    """Yield (time since the first frame, duration, frame) in display order, in ticks of `base`."""
     step = 1 / ((stated_rate(stream) or Fraction(25)) * base)
     second, jump = math.floor(1 / base), math.floor(JUMP / base)
     previous: Ticks | None = None
@@ -252,10 +246,7 @@ def _timed(
 def _seek(
     samples: Samples, container: Any, stream: Any, target: Fraction
 ) -> tuple[int | None, Iterator[Any] | None]:
-    """Seek to the last key frame at or before `target`; return the zero timestamp and the frames.
-
-    The frames are None if seeking fails: without timestamps, or without an index.
-    """
+    """Seek to the last key frame at or before `target`; return the zero timestamp and the frames."""
     head = next(_decode(samples, container, stream), None)
     if head is None or head.pts is None:
         return None, None
@@ -278,7 +269,6 @@ def _seek(
 def _decode(
     samples: Samples, container: Any, stream: Any, zero: int | None = None
 ) -> Iterator[Any]:
-    """Yield the frames that can be decoded, counting the others."""
     packets, decoder = samples.watch(container, stream), stream.codec_context
     if samples.keys:
         packets = _needed_keys(packets, zero, samples.fps)
