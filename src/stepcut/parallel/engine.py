@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from multiprocessing.spawn import get_executable
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
 from stepcut.errors import ExtraNeeded, StepcutError, WorkerDied, choose, wrong
 from stepcut.parallel.worker import attempt, is_worker, reporting
@@ -29,12 +29,11 @@ from stepcut.plugins import install_command
 from stepcut.settings import check_number
 from stepcut.threads import PASSIVE
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 Work = Callable[[Any], Any]
 Answers = Generator[tuple[int, Any]]
 """The number and the answer of every item as it arrives; to close it stops all work."""
-Done = Callable[[int, Answer | Exception], None]
+Done = Callable[[int, Any], None]
+"""Called here with the number of an item and its answer, or its exception."""
 Advance = Callable[[int, int], None]
 """Called here with the number of an item and how many more rows it has, from time to time 0. An
 exception in it stops all work."""
@@ -48,12 +47,12 @@ class Engine(ABC):
 
     def map(
         self,
-        work: Callable[[Item], Answer],
-        items: Sequence[Item],
-        done: Done[Answer] | None = None,
+        work: Work,
+        items: Sequence[Any],
+        done: Done = lambda _number, _answer: None,
         gpu: float = 0,
         advance: Advance = lambda _number, _rows: None,
-    ) -> list[Answer | Exception]:
+    ) -> list[Any]:
         """Call `work(item)` for every item; return the answers in order, exceptions included.
 
         A worker that dies is replaced, and its item is tried again; after `TRIES` deaths the
@@ -64,8 +63,7 @@ class Engine(ABC):
         with closing(self._answers(work, items, gpu, advance)) as arriving:
             for number, answer in arriving:
                 answers[number] = answer
-                if done is not None:
-                    done(number, answer)
+                done(number, answer)
         return [answers[number] for number in range(len(items))]
 
     @abstractmethod
@@ -358,7 +356,7 @@ def shared() -> Local:
     return _shared[process]
 
 
-def ask(work: Callable[[Item], Answer], item: Item) -> Answer:
+def ask(work: Work, item: Any) -> Any:
     """Return `work(item)`, done by a worker of this machine, or raise its error."""
     if is_worker():
         return work(item)
