@@ -45,18 +45,13 @@ def correct_in_label_studio(tasks, export, truth):
     record: list[dict[str, Any]] = json.loads(tasks.read_text())
     for task in record:
         rate = task["data"]["fps"]
-        regions = [
-            {
-                "type": "timelinelabels",
-                "from_name": "steps",
-                "to_name": "video",
-                "value": {
-                    "ranges": [{"start": round(s.start * rate) + 1, "end": round(s.end * rate)}],
-                    "timelinelabels": [s.step],
-                },
-            }
-            for s in truth[task["data"]["name"]]
-        ]
+        regions = []
+        for s in truth[task["data"]["name"]]:
+            span = {"start": round(s.start * rate) + 1, "end": round(s.end * rate)}
+            value = {"ranges": [span], "timelinelabels": [s.step]}
+            regions.append(
+                {"type": "timelinelabels", "from_name": "steps", "to_name": "video", "value": value}
+            )
         task["annotations"] = [{"completed_by": 1, "was_cancelled": False, "result": regions}]
         task["data"]["video"] = "/data/upload/1/5fd0-" + task["data"]["video"]
     export.write_text(json.dumps(record))
@@ -79,20 +74,13 @@ def test_every_step_of_the_page(tmp_path, capsys):
                 words = line.split()
                 assert words[0] == "stepcut"
                 capsys.readouterr()
-                extra = (
-                    QUICK
-                    if words[1] == "learn"
-                    else ["--rate", "30"]
-                    if "label-studio" in words
-                    else []
-                )
+                extra = [*QUICK] if words[1] == "learn" else []
+                extra += ["--rate", "30"] if "label-studio" in words else []
                 assert main([*words[1:], *extra]) == 0, capsys.readouterr().err
                 done.append(line)
                 if line == "stepcut convert tea.proc eaf/ --to elan":
-                    assert read("eaf/" + timelines[0].video + ".eaf").steps[:2] == (
-                        "boil water",
-                        "pour",
-                    )
+                    found = read("eaf/" + timelines[0].video + ".eaf")
+                    assert found.steps[:2] == ("boil water", "pour")
                     for name, timeline in truth.items():
                         correct_in_elan(Path("eaf") / f"{name}.eaf", timeline)
                 if line.startswith("stepcut convert tea.proc tasks.json"):
@@ -106,7 +94,6 @@ def test_every_step_of_the_page(tmp_path, capsys):
             for name, timeline in truth.items():
                 assert again[name].sequence() == timeline.sequence()
                 for found, true in zip(again[name], timeline, strict=True):
-                    assert (found.start, found.end) == pytest.approx(
-                        (true.start, true.end), abs=slack
-                    )
+                    expected = pytest.approx((true.start, true.end), abs=slack)
+                    assert (found.start, found.end) == expected
     assert len(done) == 7

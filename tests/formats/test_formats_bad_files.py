@@ -6,7 +6,14 @@ import pytest
 from errors_kit import raises
 
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.formats import FORMATS, read, read_folder, write, write_folder
+from stepcut.formats import (
+    FORMATS,
+    read,
+    read_folder,
+    read_transcripts,
+    write,
+    write_folder,
+)
 from stepcut.formats.common import LIMIT
 from stepcut.timeline import Segment, Timeline
 
@@ -38,14 +45,11 @@ def test_encodings_and_line_ends(name, ending, encoding, tmp_path):
     assert read(path, name, rate=2).segments == CREPE
 
 
-def test_windows_characters_that_latin_1_lacks(tmp_path):
-    path = put(tmp_path, "csv", "0,1,cook “slow” – €5\n".encode("cp1252"))
-    assert read(path).sequence() == ["cook “slow” – €5"]
-
-
-def test_latin_1_bytes_that_windows_lacks(tmp_path):
-    path = put(tmp_path, "csv", b"0,1,cr\xeape \x81\n")
-    assert read(path).sequence() == ["crêpe \x81"]
+@pytest.mark.parametrize(
+    ("encoding", "step"), [("cp1252", "cook “slow” – €5"), ("latin-1", "crêpe \x81")]
+)
+def test_characters_that_one_of_two_western_encodings_lacks(encoding, step, tmp_path):
+    assert read(put(tmp_path, "csv", f"0,1,{step}\n".encode(encoding))).sequence() == [step]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -76,14 +80,11 @@ def test_what_is_no_label_file_is_refused(name, data, word, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["json", "label-studio", "activitynet"])
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [('{\n "format":\n', "line 3"), ("[" * 100_000, ""), ('"words"', ""), ("[]", ""), ("{}", "")],
-)
-def test_json_that_is_none(name, text, what, tmp_path):
+@pytest.mark.parametrize("text", ['{\n "format":\n', "[" * 100_000, '"words"', "[]", "{}"])
+def test_json_that_is_none(name, text, tmp_path):
     path = put(tmp_path, name, text)
     for given in (name, None):
-        with raises(AnnotationError, what, path=str(path)):
+        with raises(AnnotationError, "line 3" if "format" in text else "", path=str(path)):
             read(path, given)
 
 
@@ -111,6 +112,10 @@ def test_json_that_is_none(name, text, what, tmp_path):
         ("audacity", "0\t1\ta\nnonsense\n", 2, "'nonsense'"),
         ("audacity", "0\t1\t\n", 1, "empty"),
         ("mstcn", "a\n\nb\n", 2, "empty"),
+        ("mstcn", "a\n", None, "--rate 30"),
+        ("frame-ranges", "5 78 G1\n", None, "rate"),
+        ("frame-ranges", "78 5 G1\n", 1, "before the start"),
+        ("frame-ranges", "5 78 G1\nG2\n", 2, "'G2'"),
         ("label-studio", '[{"data":{"video":"v"},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
          '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', None, "rate"),
         ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{}}]}]}]',
@@ -129,26 +134,47 @@ def test_json_that_is_none(name, text, what, tmp_path):
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_with_its_place(name, text, line, word, tmp_path):
-    rate = None if "fps" not in text and name != "mstcn" else 2
+    rate = (
+        2 if "fps" in text or (name in ("mstcn", "frame-ranges") and "rate" not in word) else None
+    )
     with raises(AnnotationError, word, str(tmp_path)) as caught:
         read(put(tmp_path, name, text), name, rate=rate)
     assert line is None or caught.value.line == line
 
 
-@pytest.mark.parametrize("name", ["csv", "tsv", "egoprocel", "json", "activitynet", "label-studio"])
-def test_a_label_with_newlines_and_quoted_commas_is_kept(name, tmp_path):
-    step = 'salt,\npepper; "and" oil'
-    path = tmp_path / f"x{SUFFIX[name]}"
-    write(path, Timeline([Segment(0, 1, step)], video="x"), name, rate=10)
-    assert read(path).sequence() == [step]
+@pytest.mark.parametrize(
+    ("name", "text", "line", "word"),
+    [
+        ("t.txt", "a: cut\nb cut, jam\n", 2, "colon"),
+        ("t.txt", "a: cut\na: jam\n", 2, "line 1"),
+        ("t.txt", "a: cut\nb:\n", 2, "'b'"),
+        ("t.txt", "a: cut,, jam\n", 1, "'a'"),
+        ("t.txt", ": cut\n", 1, "no video"),
+        ("t.txt", "a: cut\x1b[2J\n", 1, "control"),
+        ("t.txt", "# nothing\n", None, "no transcript"),
+        ("t.csv", "a,cut\nb,,jam\n", 2, "'b'"),
+        ("t.csv", "a,cut\n,jam\n", 2, "no video"),
+        ("t.csv", "video,steps\n", None, "no transcript"),
+        ("t.csv", "", None, "empty"),
+    ],
+)
+def test_transcripts_that_make_no_sense(name, text, line, word, tmp_path):
+    (tmp_path / name).write_text(text)
+    with raises(AnnotationError, name, word, line=line):
+        read_transcripts(tmp_path / name)
 
 
-@pytest.mark.parametrize("name", ["elan", "vtt", "srt", "audacity", "mstcn", "frame-ranges"])
-def test_a_label_with_newlines_is_refused(name, tmp_path):
-    path = tmp_path / f"x{SUFFIX[name]}"
-    with raises(AnnotationError, "line break"):
-        write(path, Timeline([Segment(0, 1, "salt\n\npepper")]), name, rate=2)
-    assert not path.exists()
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("boris", "textgrid")])
+def test_a_label_with_newlines_and_quoted_commas_is_kept_or_refused(name, tmp_path):
+    step, path = 'salt,\npepper; "and" oil', tmp_path / f"x{SUFFIX[name]}"
+    timeline = Timeline([Segment(0, 1, step)], video="x")
+    if name in ("elan", "vtt", "srt", "audacity", "mstcn", "frame-ranges"):
+        with raises(AnnotationError, "line break"):
+            write(path, timeline, name, rate=2)
+        assert not path.exists()
+    else:
+        write(path, timeline, name, rate=10)
+        assert read(path).sequence() == [step]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -195,10 +221,7 @@ def test_rates_that_are_none(rate, tmp_path):
         read(put(tmp_path, "mstcn", "a\n"), "mstcn", rate=rate)
 
 
-def test_frames_without_a_rate(tmp_path):
-    path = put(tmp_path, "mstcn", "a\n")
-    with raises(AnnotationError, "--rate 30", setting="rate"):
-        read(path, "mstcn")
+def test_frames_are_not_written_without_a_rate(tmp_path):
     with raises(AnnotationError, setting="rate"):
         write(tmp_path / "t.json", Timeline([Segment(0, 1, "a")], video="v"), "label-studio")
 
@@ -210,18 +233,15 @@ def test_folders_with_two_files_of_one_video_or_none(tmp_path):
         read_folder(tmp_path)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "README.txt").write_text("words")
-    with pytest.raises(
-        AnnotationError, match=r"no readable label file in this folder\. (?!.*\bxes\b)"
-    ):
+    with raises(AnnotationError, "no readable label file in this folder") as caught:
         read_folder(tmp_path / "none")
+    assert "xes" not in str(caught.value)
 
 
 def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_video(tmp_path):
     two = [Timeline([Segment(0, 1, "a")], video=f"/films/cam{number}/v.mp4") for number in (1, 2)]
-    assert [path.name for path in write_folder(tmp_path, two, "elan")] == [
-        "cam1_v.eaf",
-        "cam2_v.eaf",
-    ]
+    names = [path.name for path in write_folder(tmp_path, two, "elan")]
+    assert names == ["cam1_v.eaf", "cam2_v.eaf"]
     assert list(read_folder(tmp_path)) == ["cam1/v", "cam2/v"]
     with raises(OptionError, ".json, .csv"):
         write_folder(tmp_path, two, "vtt")
@@ -243,18 +263,16 @@ def test_videos_that_a_table_would_merge_are_refused(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
-    [("0,1700000000,pour\n", "from the beginning"), ('0,1,"\ud800"\n', "not UTF-8")],
-)
-def test_dates_and_halves_of_letters_are_no_labels(text, word, tmp_path):
-    (tmp_path / "x.csv").write_bytes(text.encode("utf-8", "surrogatepass"))
-    (tmp_path / "x.json").write_text(
-        '{"format":"stepcut timeline","segments":[{"start":0,"end":1,"step":"\\ud800"}]}'
-    )
+    ("name", "text", "word"),
+    [
+        ("csv", "0,1700000000,pour\n", "from the beginning"),
+        ("csv", '0,1,"\ud800"\n', "not UTF-8"),
+        ("json", '{"format":"stepcut timeline","segments":[{"start":0,"end":1,"step":"\\ud800"}]}', "control"),
+    ],
+)  # fmt: skip
+def test_dates_and_halves_of_letters_are_no_labels(name, text, word, tmp_path):
     with raises(AnnotationError, word):
-        read(tmp_path / "x.csv")
-    with raises(AnnotationError, "control characters"):
-        read(tmp_path / "x.json")
+        read(put(tmp_path, name, text.encode("utf-8", "surrogatepass")))
 
 
 def test_many_timelines_into_a_format_for_one(tmp_path):

@@ -9,16 +9,19 @@ from stepcut.errors import AnnotationError
 from stepcut.formats import read, read_folder, write
 from stepcut.timeline import Segment, Timeline
 
+POUR, STIR, TAP = Segment(1.5, 4.0, "pour"), Segment(3.0, 9.0, "stir"), Segment(4.5, 4.5, "tap")
 
-def project(**observation):
-    """A minimal project in the structure of BORIS 7 to 9."""
-    return {
+
+def put_project(folder, **observation):
+    """Write a minimal project in the structure of BORIS 7 to 9."""
+    kinds = {"tap": "Point event", "stir": "State event", "pour": "State event"}
+    conf = [
+        {"type": kind, "key": code[0], "code": code, "modifiers": {}}
+        for code, kind in kinds.items()
+    ]
+    record = {
         "project_format_version": "7.0",
-        "behaviors_conf": {
-            "0": {"type": "Point event", "key": "t", "code": "tap", "modifiers": {}},
-            "1": {"type": "State event", "key": "s", "code": "stir", "modifiers": {}},
-            "2": {"type": "State event", "key": "p", "code": "pour", "modifiers": {}},
-        },
+        "behaviors_conf": dict(zip("012", conf, strict=True)),
         "subjects_conf": {"0": {"key": "1", "name": "ann", "description": ""}},
         "observations": {
             "first try": {
@@ -27,32 +30,28 @@ def project(**observation):
                 "time offset": 0.0,
                 "media_info": {"length": {"/films/tea.mp4": 60.5}, "fps": {"/films/tea.mp4": 25.0}},
                 "events": [
-                    [1.5, "", "pour", "", "", 37],
-                    [3.0, "ann", "stir", "m1", ""],
-                    [4.0, "", "pour", "", ""],
-                    [4.5, "", "tap", "", "a word"],
-                    [9.0, "ann", "stir", "m1", ""],
+                    [1.5, "", "pour", "", "", 37], [3.0, "ann", "stir", "m1", ""], [4.0, "", "pour", "", ""],
+                    [4.5, "", "tap", "", "a word"], [9.0, "ann", "stir", "m1", ""],
                 ],
                 **observation,
             }
         },
-    }
+    }  # fmt: skip
+    path = folder / "study.boris"
+    path.write_text(json.dumps(record))
+    return path, record
+
+
+def put_table(folder, head, rows, name="x.tsv"):
+    lines = ["\t".join(map(str, cells)) + "\n" for cells in (head.split(","), *rows)]
+    (folder / name).write_text("".join(lines))
+    return folder / name
 
 
 def test_a_project(tmp_path):
-    path = tmp_path / "study.boris"
-    path.write_text(json.dumps(project()))
+    path, _ = put_project(tmp_path)
     timeline = read(path)
-    assert timeline.segments == (
-        Segment(1.5, 4.0, "pour"),
-        Segment(3.0, 9.0, "stir"),
-        Segment(4.5, 4.5, "tap"),
-    )
-    assert (timeline.video, timeline.duration, timeline.steps) == (
-        "/films/tea.mp4",
-        60.5,
-        ("tap", "stir", "pour"),
-    )
+    assert timeline == Timeline([POUR, STIR, TAP], 60.5, ("tap", "stir", "pour"), "/films/tea.mp4")
     assert read(path, annotator="ann").sequence() == ["stir"]
     assert read(path, annotator="No focal subject").sequence() == ["pour", "tap"]
     with raises(AnnotationError, "'bob'", "['', 'ann']"):
@@ -62,31 +61,22 @@ def test_a_project(tmp_path):
 
 def test_the_time_offset_of_an_observation_is_taken_off(tmp_path):
     """BORIS adds the offset to the time of the media."""
-    moved = [
-        [time + 100, *rest] for time, *rest in project()["observations"]["first try"]["events"]
+    events = put_project(tmp_path)[1]["observations"]["first try"]["events"]
+    moved = [[time + 100, *rest] for time, *rest in events]
+    assert read(put_project(tmp_path, events=moved)[0]).segments[0].start == 101.5
+    path, _ = put_project(tmp_path, events=moved, **{"time offset": 100.0})
+    assert read(path).segments == (POUR, STIR, TAP)
+    head = "Observation id,Time offset (s),Subject,Behavior,Behavior type,Time,Media file name"
+    rows = [
+        ("x", 100.0, "", "pour", kind, time, "tea.mp4")
+        for kind, time in (("START", 101.5), ("STOP", 104.0))
     ]
-    (tmp_path / "study.boris").write_text(json.dumps(project(events=moved)))
-    assert read(tmp_path / "study.boris").segments[0].start == 101.5
-    (tmp_path / "study.boris").write_text(
-        json.dumps(project(events=moved, **{"time offset": 100.0}))
-    )
-    there = (Segment(1.5, 4.0, "pour"), Segment(3.0, 9.0, "stir"), Segment(4.5, 4.5, "tap"))
-    assert read(tmp_path / "study.boris").segments == there
-    head = (
-        "Observation id\tTime offset (s)\tSubject\tBehavior\tBehavior type\tTime\tMedia file name\n"
-    )
-    lines = [
-        f"x\t100.0\t\tpour\t{status}\t{time}\ttea.mp4\n"
-        for status, time in (("START", 101.5), ("STOP", 104.0))
-    ]
-    (tmp_path / "events.tsv").write_text(head + "".join(lines))
-    assert read(tmp_path / "events.tsv").segments == there[:1]
+    assert read(put_table(tmp_path, head, rows)).segments == (POUR,)
 
 
 @pytest.mark.parametrize("offset", [0, 100])
 def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset, tmp_path):
-    head = "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tBehavior\tBehavior type\tTime\tMedia file name\n"
-    line = f"x\tplayer #1:a.mp4;b.mp4;c.mp4\t{offset}\t3.500;10.000;9.000"
+    head = "Observation id,Source,Time offset (s),Media duration (s),Behavior,Behavior type,Time,Media file name"
     # Lengths are rounded, so 3.4996 belongs to the second video.
     events = [
         ("pour", "START", 1.5, "a.mp4"), ("pour", "STOP", 14.5, "c.mp4"),
@@ -94,11 +84,13 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset, tmp_pat
         ("pour", "START", 15.5, "c.mp4"), ("tap", "POINT", 4.5, "b.mp4"),
         ("pour", "STOP", 16.5, "c.mp4"),
     ]  # fmt: skip
-    rows = [
-        f"{line}\t{step}\t{status}\t{time + offset}\t{file}\n"
-        for step, status, time, file in events
-    ]
-    (tmp_path / "x.tsv").write_text(head + "".join(rows))
+
+    def put(lengths, count=7):
+        about = ("x", "player #1:a.mp4;b.mp4;c.mp4", offset, lengths)
+        rows = [(*about, step, kind, time + offset, file) for step, kind, time, file in events]
+        put_table(tmp_path, head, rows[:count])
+
+    put("3.500;10.000;9.000")
     found = read_folder(tmp_path)
     assert found["a"].segments == (Segment(1.5, 3.5, "pour"),)
     assert found["b"].segments == (
@@ -108,76 +100,57 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset, tmp_pat
     )
     assert found["c"].segments == (Segment(0, 1, "pour"), Segment(2, 3, "pour"))
     # If the start of a video is unknown, a state must stop in the video in which it starts.
-    (tmp_path / "x.tsv").write_text((head + "".join(rows)).replace("3.500;10.000;9.000", ""))
+    put("")
     with raises(AnnotationError, line=3):
         read_folder(tmp_path)
-    (tmp_path / "x.tsv").write_text((head + "".join(rows[:1])).replace("3.500;10.000;9.000", ""))
-    with pytest.raises(AnnotationError, match="no stop"):
+    put("", 1)
+    with raises(AnnotationError, "no stop"):
         read_folder(tmp_path)
 
 
-def test_aggregated_events_of_two_films_with_an_offset_and_subjects(tmp_path):
-    head = (
-        "Observation id\tSource\tTime offset (s)\tMedia duration (s)\tSubject\tBehavior\tBehavior type\tStart (s)\t"
-        "Stop (s)\tMedia file name\n"
-    )
+@pytest.mark.parametrize("player", ["player #1:", "player#1:"])
+def test_aggregated_events_of_two_films_with_an_offset_and_subjects(player, tmp_path):
+    head = "Observation id,Source,Time offset (s),Media duration (s),Subject,Behavior,Behavior type,Start (s),"
     states = [
         ("hen1", "STATE", 8, 11, "a.mp4"),
         ("hen2", "STATE", 12, 14, "b.mp4"),
         ("hen2", "POINT", 15, 15, "b.mp4"),
     ]
-    for player in ("player #1:", "player#1:"):
-        line = f"x\t{player}a.mp4;b.mp4\t100\t10.000;10.000"
-        rows = [
-            f"{line}\t{who}\teat\t{kind}\t{100 + a}\t{100 + b}\t{film}\n"
-            for who, kind, a, b, film in states
-        ]
-        (tmp_path / "x.tsv").write_text(head + "".join(rows))
-        found = read_folder(tmp_path)
-        assert found["a"].segments == (Segment(8, 10, "eat"),)
-        assert found["b"].segments == (
-            Segment(0, 1, "eat"),
-            Segment(2, 4, "eat"),
-            Segment(5, 5, "eat"),
-        )
-        assert [s.start for s in read_folder(tmp_path, annotator="hen2")["b"]] == [2, 5]
+    about = ("x", f"{player}a.mp4;b.mp4", 100, "10.000;10.000")
+    rows = [(*about, who, "eat", kind, 100 + a, 100 + b, film) for who, kind, a, b, film in states]
+    put_table(tmp_path, head + "Stop (s),Media file name", rows)
+    found = read_folder(tmp_path)
+    assert found["a"].segments == (Segment(8, 10, "eat"),)
+    assert found["b"].segments == (Segment(0, 1, "eat"), Segment(2, 4, "eat"), Segment(5, 5, "eat"))
+    assert [s.start for s in read_folder(tmp_path, annotator="hen2")["b"]] == [2, 5]
 
 
 def test_two_observations_of_one_film_are_told_apart(tmp_path):
     """Two observers annotate the same video."""
-    record = project()
-    other = {
-        **record["observations"]["first try"],
-        "events": [[1, "", "pour", "", ""], [5, "", "pour", "", ""]],
-    }
-    record["observations"]["tea, bob"] = other
-    (tmp_path / "study.boris").write_text(json.dumps(record))
-    head = "Observation id\tBehavior\tBehavior type\tTime\tMedia file name\n"
-    events = [
+    path, record = put_project(tmp_path)
+    events = [[1, "", "pour", "", ""], [5, "", "pour", "", ""]]
+    observations = record["observations"]
+    observations["tea, bob"] = {**observations["first try"], "events": events}
+    path.write_text(json.dumps(record))
+    times = [
         ("first try", "START", 1.5),
         ("tea, bob", "START", 1),
         ("first try", "STOP", 4),
         ("tea, bob", "STOP", 5),
     ]
-    (tmp_path / "x.tsv").write_text(
-        head + "".join(f"{o}\tpour\t{s}\t{t}\ttea.mp4\n" for o, s, t in events)
-    )
-    for path in (tmp_path / "study.boris", tmp_path / "x.tsv"):
+    rows = [(name, "pour", kind, time, "tea.mp4") for name, kind, time in times]
+    table = put_table(tmp_path, "Observation id,Behavior,Behavior type,Time,Media file name", rows)
+    for file in (path, table):
         with raises(AnnotationError, "'first try', 'tea, bob'"):
-            read(path)
-        assert read(path, annotator="first try").segments[0] == Segment(1.5, 4, "pour")
+            read(file)
+        assert read(file, annotator="first try").segments[0] == POUR
         for name in ("tea, bob", "*bob"):
-            assert read(path, annotator=name).segments == (Segment(1, 5, "pour"),)
+            assert read(file, annotator=name).segments == (Segment(1, 5, "pour"),)
 
 
 def test_two_films_one_after_the_other(tmp_path):
-    path = tmp_path / "study.boris"
-    lengths = {
-        "media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}},
-        "file": {"1": ["a.mp4", "b.mp4"]},
-    }
-    path.write_text(json.dumps(project(**lengths)))
-    found = read_folder(path)
+    two = {"media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}}, "file": {"1": ["a.mp4", "b.mp4"]}}
+    found = read_folder(put_project(tmp_path, **two)[0])
     assert found["a"].segments == (Segment(1.5, 3.5, "pour"), Segment(3.0, 3.5, "stir"))
     assert found["b"].segments == (
         Segment(0, 0.5, "pour"),
@@ -185,46 +158,50 @@ def test_two_films_one_after_the_other(tmp_path):
         Segment(1, 1, "tap"),
     )
     taps = [[time, "", "tap", "", ""] for time in (0, 3.5, 13.5)]
-    path.write_text(json.dumps(project(**lengths, events=taps)))
-    found = read_folder(path)
+    found = read_folder(put_project(tmp_path, **two, events=taps)[0])
     assert [[s.start for s in found[name]] for name in "ab"] == [[0], [0, 10]]
     # Part of the second video, because lengths are rounded.
     late = [[time, "", "pour", "", ""] for time in (3.4996, 5)]
-    path.write_text(json.dumps(project(**lengths, events=late)))
-    found = read_folder(path)
+    found = read_folder(put_project(tmp_path, **two, events=late)[0])
     assert [found[name].segments for name in "ab"] == [(), (Segment(0, 1.5, "pour"),)]
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("events", "told"),
     [
-        ({"events": [[1.5, "", "pour", "", ""]]}, "'pour', at 1.5 s"),
-        ({"events": [[1.5, "", "fry", "", ""]]}, "'fry'"),
-        ({"events": [[1.5, ""]]}, "not valid as BORIS"),
-        ({"events": [["soon", "", "pour", "", ""]]}, "Expected `float`"),
+        ([[1.5, "", "pour", "", ""]], "'pour', at 1.5 s"),
+        ([[1.5, "", "fry", "", ""]], "'fry'"),
+        ([[1.5, ""]], "not valid as BORIS"),
+        ([["soon", "", "pour", "", ""]], "Expected `float`"),
     ],
 )
-def test_what_is_wrong_is_told(change, told, tmp_path):
-    path = tmp_path / "study.boris"
-    path.write_text(json.dumps(project(**change)))
+def test_what_is_wrong_is_told(events, told, tmp_path):
     with raises(AnnotationError, "study.boris", told):
-        read(path)
+        read(put_project(tmp_path, events=events)[0])
 
 
 def test_what_is_written_has_what_boris_asks_for(tmp_path):
     path = tmp_path / "tea.boris"
-    segments = [Segment(0, 4, "pour"), Segment(1, 2, "pour"), Segment(4, 5, "stir")]
+    segments = (
+        Segment(0, 4, "pour"),
+        Segment(1, 2, "pour"),
+        Segment(3, 3, "tap"),
+        Segment(4, 5, "stir"),
+    )
     write(path, Timeline(segments, 9.0, ["wash"], video="films/tea.mp4"))
     record = json.loads(path.read_text())
     assert record["project_format_version"] == "7.0"
-    assert [each["code"] for each in record["behaviors_conf"].values()] == ["wash", "pour", "stir"]
-    assert {each["type"] for each in record["behaviors_conf"].values()} == {"State event"}
+    conf = {each["code"]: each["type"] for each in record["behaviors_conf"].values()}
+    state = "State event"
+    assert conf == {"wash": state, "pour": state, "tap": "Point event", "stir": state}
     (observation,) = record["observations"].values()
     assert observation["file"] == {"1": ["films/tea.mp4"]}
     assert observation["media_info"]["length"] == {"films/tea.mp4": 9.0}
     # Overlapping segments get two subjects.
     assert {event[1] for event in observation["events"]} == {"", "person 2"}
-    assert read(path).segments == tuple(segments)
+    assert read(path).segments == segments
+    write(path, Timeline([Segment(0, 2, "pour"), Segment(1, 1, "pour")]))  # a click in a state
+    assert read(path).sequence() == ["pour", "pour"]
 
 
 OLD = (
@@ -252,9 +229,7 @@ AGGREGATED = (
 )
 def test_tables_of_several_versions(name, text, tmp_path):
     (tmp_path / name).write_text(text)
-    timeline = read(tmp_path / name)
-    assert timeline.segments == (Segment(1.5, 4.0, "pour"), Segment(4.5, 4.5, "tap"))
-    assert timeline.video == "tea.mp4"
+    assert read(tmp_path / name) == Timeline([POUR, TAP], video="tea.mp4")
 
 
 def test_an_unpaired_event_of_a_table_is_told(tmp_path):

@@ -13,39 +13,17 @@ from stepcut.timeline import Segment, Timeline
 LONG = """File type = "ooTextFile"
 Object class = "TextGrid"
 
-xmin = 0
-xmax = 9.5
-tiers? <exists>
-size = 2
-item []:
-    item [1]:
-        class = "IntervalTier"
-        name = "steps"
-        xmin = 0
-        xmax = 9.5
-        intervals: size = 3
-        intervals [1]:
-            xmin = 0
-            xmax = 1.5
-            text = "pour ""green"" tea"
-        intervals [2]:
-            xmin = 1.5
-            xmax = 2
-            text = ""
-        intervals [3]:
-            xmin = 2
-            xmax = 9.5
-            text = "stir 2 times"
-    item [2]:
-        class = "TextTier"
-        name = "taps"
-        xmin = 0
-        xmax = 9.5
-        points: size = 1
-        points [1]:
-            number = 3.25
-            mark = "tap"
-"""
+xmin = 0 ; xmax = 9.5 ; tiers? <exists> ; size = 2 ; item []: ; item [1]:
+class = "IntervalTier" ; name = "steps" ; xmin = 0 ; xmax = 9.5
+intervals: size = 3
+intervals [1]: ; xmin = 0 ; xmax = 1.5 ; text = "pour ""green"" tea"
+intervals [2]: ; xmin = 1.5 ; xmax = 2 ; text = ""
+intervals [3]: ; xmin = 2 ; xmax = 9.5 ; text = "stir 2 times"
+item [2]:
+class = "TextTier" ; name = "taps" ; xmin = 0 ; xmax = 9.5
+points: size = 1
+points [1]: ; number = 3.25 ; mark = "tap"
+""".replace(" ; ", "\n        ")
 VALUES = re.findall(r'"(?:[^"]|"")*"(?!\])|<\w+>|(?<== )[\d.]+', LONG)
 SHORT = "\n".join(['File type = "ooTextFile"', *VALUES[1:]])  # the same without the words
 
@@ -56,11 +34,8 @@ def test_both_forms(text, encoding, tmp_path):
     path = tmp_path / "x.TextGrid"
     path.write_bytes(text.encode(encoding))
     timeline = read(path, annotator="steps")
-    assert timeline.segments == (
-        Segment(0, 1.5, 'pour "green" tea'),
-        Segment(2, 9.5, "stir 2 times"),
-    )
-    assert timeline.duration == 9.5
+    segments = [Segment(0, 1.5, 'pour "green" tea'), Segment(2, 9.5, "stir 2 times")]
+    assert timeline == Timeline(segments, 9.5, video="x")
     assert read(path, annotator="taps").segments == (Segment(3.25, 3.25, "tap"),)
     with raises(AnnotationError, "'steps', 'taps'"):
         read(path)
@@ -86,16 +61,12 @@ def test_damage_is_told(old, new, told, tmp_path):
 def test_a_tier_that_is_written_has_no_gaps(tmp_path):
     textgrids = pytest.importorskip("textgrids", reason="pip install praat-textgrids")
     path = tmp_path / "x.TextGrid"
-    write(
-        path, Timeline([Segment(1, 2, "a b"), Segment(1.5, 3, "c"), Segment(2.5, 2.5, "tap")], 5.0)
-    )
+    segments = [Segment(1, 2, "a b"), Segment(1.5, 3, "c"), Segment(2.5, 2.5, "tap")]
+    write(path, Timeline(segments, 5.0))
     grid = textgrids.TextGrid(str(path))
     assert list(grid) == ["stepcut", "stepcut (2)", "stepcut (points)"]
-    assert [(each.text, each.xmin, each.xmax) for each in grid["stepcut"]] == [
-        ("", 0, 1),
-        ("a b", 1, 2),
-        ("", 2, 5),
-    ]
+    intervals = [(each.text, each.xmin, each.xmax) for each in grid["stepcut"]]
+    assert intervals == [("", 0, 1), ("a b", 1, 2), ("", 2, 5)]
     assert [(each.text, each.xpos) for each in grid["stepcut (points)"]] == [("tap", 2.5)]
 
 

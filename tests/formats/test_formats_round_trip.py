@@ -69,13 +69,9 @@ def round_trip(name, timeline):
             refused = str(error)
             assert not path.exists()
             told = (
-                "two steps have the name",
-                "without segments",
-                "no length",
-                "line break",
-                "looks like the times",
+                "two steps have the name|without segments|no length|line break|looks like the times"
             )
-            assert any(words in refused for words in told)
+            assert any(words in refused for words in told.split("|"))
             return
         again = read(path, name, RATE if form.frames else None)
         back = sorted((s.start, s.end, s.step, s.confidence) for s in again)
@@ -96,25 +92,17 @@ def round_trip(name, timeline):
             assert guessed == again
 
 
-@pytest.mark.parametrize("name", [name for name in READABLE if name != "mstcn"])
-@given(timeline=timelines())
+@pytest.mark.parametrize("name", READABLE)
+@given(data=st.data())
 @settings(max_examples=20, deadline=None)
-def test_what_is_kept_comes_back(name, timeline):
-    round_trip(name, timeline)
+def test_what_is_kept_comes_back(name, data):
+    timeline = data.draw(timelines(overlap=name != "mstcn"))
+    short = replace(timeline.crop(0, 300), duration=300.0)
+    round_trip(name, short if name == "mstcn" else timeline)
 
 
-@given(timeline=timelines(overlap=False))
-@settings(max_examples=20, deadline=None)
-def test_frames_come_back_from_mstcn(timeline):
-    short = timeline.crop(0, 300)
-    round_trip("mstcn", replace(short, duration=300.0))
-
-
-CLICKS = Timeline(
-    [Segment(0, 2, "pour"), Segment(1, 1, "tap"), Segment(3, 3, "pour"), Segment(4, 5, "stir")],
-    duration=6.0,
-    video="tea",
-)
+PARTS = [Segment(0, 2, "pour"), Segment(1, 1, "tap"), Segment(3, 3, "pour"), Segment(4, 5, "stir")]
+CLICKS = Timeline(PARTS, 6.0, video="tea")
 
 
 @pytest.mark.parametrize("name", READABLE)
@@ -157,10 +145,9 @@ def test_hostile_names_come_back_or_are_refused(name, step, tmp_path):
 
 def test_millisecond_rounding_is_to_the_nearest(tmp_path):
     timeline = Timeline([Segment(1.0004999, 7200.0006, "stir")])
-    for name in ("vtt", "srt", "elan"):
-        path = tmp_path / f"x{FORMATS[name].suffix}"
-        write(path, timeline)
-        assert read(path).segments == (Segment(1.0, 7200.001, "stir"),)
+    for suffix in ("vtt", "srt", "eaf"):
+        write(tmp_path / f"x.{suffix}", timeline)
+        assert read(tmp_path / f"x.{suffix}").segments == (Segment(1.0, 7200.001, "stir"),)
 
 
 @pytest.mark.parametrize("name", [name for name in READABLE if FORMATS[name].many])
@@ -187,15 +174,13 @@ def test_many_videos_in_one_file(name, tmp_path):
 
 @pytest.mark.parametrize("name", READABLE)
 def test_a_folder_of_files(name, tmp_path):
-    made = {
-        "a": Timeline([Segment(0, 1, "pour")], 2.0, ["pour"], video="a"),
-        "b.c": Timeline([Segment(0.5, 1, "stir")], 2.0, ["stir"], video="b.c"),
-    }
+    parts = {"a": Segment(0, 1, "pour"), "b.c": Segment(0.5, 1, "stir")}
+    made = {video: Timeline([part], 2.0, video=video) for video, part in parts.items()}
     paths = write_folder(tmp_path / "out", made, name, rate=10)
     assert [path.name for path in paths] == [f"{video}{FORMATS[name].suffix}" for video in made]
     again = read_folder(tmp_path / "out", rate=10)
     assert {video: timeline.segments for video, timeline in again.items()} == {
-        v: t.segments for v, t in made.items()
+        video: (part,) for video, part in parts.items()
     }
 
 
