@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import accumulate, zip_longest
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,10 +20,11 @@ from stepcut.formats.common import (
     flaw,
     need_seconds,
     plain,
+    read_json,
     seconds,
     without_overlap,
 )
-from stepcut.formats.tables import BEHAVIOR, TIME, Row, find_columns, simplify, to_text
+from stepcut.formats.tables import NAMES, Row, find_columns, simplify, to_text
 from stepcut.timeline import Segment, Timeline
 
 NOBODY = "No focal subject"
@@ -40,21 +42,15 @@ class Event(msgspec.Struct, array_like=True, order=True):
 
 
 class Behavior(msgspec.Struct):
-    """A step of the ethogram."""
-
     code: str
     type: str
 
 
 class MediaInfo(msgspec.Struct):
-    """What BORIS knows of media files."""
-
     length: dict[str, float | None] = {}
 
 
 class Observation(msgspec.Struct):
-    """One observation of one or more media files."""
-
     events: list[Event]
     file: dict[str, list[str]] | list[str] | str | None = None
     media_info: MediaInfo | None = None
@@ -62,8 +58,6 @@ class Observation(msgspec.Struct):
 
 
 class Project(msgspec.Struct):
-    """A project; the ethogram is numbered."""
-
     behaviors_conf: dict[str, Behavior]
     observations: dict[str, Observation]
 
@@ -72,7 +66,7 @@ class Project(msgspec.Struct):
 
 
 def read(record: Any, options: Options) -> list[Timeline]:
-    """Read all observations, or those of the annotator; each media file becomes one timeline."""
+    """Read the observations (of the annotator); each media file becomes one timeline."""
     project = msgspec.convert(record, Project)
     conf = [each for _, each in sorted(project.behaviors_conf.items(), key=lambda i: int(i[0]))]
     points = {each.code for each in conf if each.type.startswith("Point")}
@@ -115,6 +109,7 @@ def write(timelines: Sequence[Timeline], options: Options) -> Any:
     states = {segment.step for timeline in timelines for segment in timeline.intervals}
     points = {click.step for timeline in timelines for click in timeline.clicks} - states
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    blank: dict[str, Any] = read_json(Path(__file__).with_suffix(".json"))
     observations: dict[str, Any] = {}
     subjects: dict[str, None] = {}
     for place, timeline in enumerate(timelines, start=1):
@@ -124,30 +119,26 @@ def write(timelines: Sequence[Timeline], options: Options) -> Any:
         subjects.update(dict.fromkeys(event.subject for event in events if event.subject))
         length = {} if timeline.duration is None else {timeline.video: timeline.duration}
         there = {timeline.video: True}
-        observations[name] = {
-            "file": {"1": [timeline.video]}, "type": "MEDIA", "date": now, "description": "",
-            "time offset": 0.0,
+        observations[name] = blank["observation"] | {
+            "file": {"1": [timeline.video]},
+            "date": now,
             "events": [[e.time, e.subject, e.code, e.modifier, ""] for e in events],
-            "observation time interval": [0, 0], "independent_variables": {},
-            "visualize_spectrogram": False, "visualize_waveform": False,
-            "close_behaviors_between_videos": False,
             "media_info": {"length": length, "fps": {}, "hasVideo": there, "hasAudio": {}},
-        }  # fmt: skip
-    blank = {"description": "", "category": "", "modifiers": {}, "excluded": "", "coding map": ""}
+        }
     keys = "abcdefghijklmnopqrstuvwxyz0123456789"
     behaviors = {}
     for place, step in enumerate(steps):
         kind = "Point event" if step in points else "State event"
         about = {"type": kind, "key": keys[place : place + 1], "code": step}
-        behaviors[str(place)] = about | blank
+        behaviors[str(place)] = about | blank["behavior"]
     people = {str(i): {"key": "", "name": s, "description": ""} for i, s in enumerate(subjects)}
-    return {
-        "time_format": "hh:mm:ss", "project_date": now, "project_name": options.path.stem,
-        "project_description": "written by stepcut", "project_format_version": "7.0",
-        "subjects_conf": people, "behaviors_conf": behaviors, "observations": observations,
-        "behavioral_categories": [], "independent_variables": {}, "coding_map": {},
-        "behaviors_coding_map": [], "converters": {},
-    }  # fmt: skip
+    return blank["project"] | {
+        "project_date": now,
+        "project_name": options.path.stem,
+        "subjects_conf": people,
+        "behaviors_conf": behaviors,
+        "observations": observations,
+    }
 
 
 def matches(record: Any) -> bool:
@@ -208,7 +199,6 @@ def read_events(rows: Sequence[Row], options: Options) -> list[Timeline]:
 
 
 def write_events(timelines: Sequence[Timeline], options: Options) -> str:
-    """Write tabular events with the columns of current versions."""
     rows = [HEADER]
     for timeline in timelines:
         about = [video_name(timeline.video), timeline.video]
@@ -219,7 +209,6 @@ def write_events(timelines: Sequence[Timeline], options: Options) -> str:
 
 
 def matches_events(rows: Sequence[Row]) -> bool:
-    """Whether a table has the header of tabular or aggregated events."""
     return any(_is_header(row.cells) for row in rows[:100])
 
 
@@ -227,11 +216,11 @@ def _is_header(cells: Sequence[str]) -> bool:
     columns = find_columns(cells)
     if not {"start", "step", "status"} <= columns.keys():
         return False
-    if simplify(cells[columns["step"]]) not in BEHAVIOR.split():
+    if simplify(cells[columns["step"]]) not in NAMES["events"]["behavior"].split():
         return False
     if "end" in columns:  # aggregated
         return "observation" in columns
-    return simplify(cells[columns["start"]]) in TIME.split()
+    return simplify(cells[columns["start"]]) in NAMES["events"]["time"].split()
 
 
 def _played(row: Row, columns: Mapping[str, int], video: str) -> Media:

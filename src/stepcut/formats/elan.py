@@ -84,7 +84,6 @@ def _tiers(root: etree.Element) -> Tiers:
 
 
 def _choose(tiers: Tiers, options: Options) -> str:
-    """Choose the tier by name or annotator, or with `choose_tier`."""
     written = {name: _annotations(each) for name, each in tiers.items()}
     wanted = options.annotator
     mine = [
@@ -148,7 +147,6 @@ def _parse(text: str) -> etree.Element:
 
 
 def write(timeline: Timeline, options: Options) -> str:
-    """Write a tier without overlaps, and further ones for what overlaps."""
     name = options.annotator or PROPOSAL
     timed = []  # in milliseconds; ELAN needs a length, so a click lasts one
     for segment in timeline:
@@ -190,7 +188,6 @@ def write(timeline: Timeline, options: Options) -> str:
 
 
 def _header(path: Path, timeline: Timeline, annotations: int) -> Iterator[str]:
-    """Yield the linked video, and the properties of stepcut."""
     video = timeline.video
     here = path.resolve().parent
     if video:  # found by its name or beside the `.eaf`; otherwise its likely path

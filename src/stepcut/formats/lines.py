@@ -77,7 +77,6 @@ def read_srt(text: str, _options: Options, plain: Callable[[str], str] = str) ->
 
 
 def _is_timing(line: str) -> bool:
-    """Whether a line has the times of a cue, or at least its start and the arrow."""
     first, arrow, _ = line.partition("-->")
     return bool(arrow) and seconds(first) is not None
 
@@ -111,7 +110,6 @@ def write_audacity(timeline: Timeline, _options: Options) -> str:
 
 
 def is_audacity(text: str) -> bool:
-    """Whether the first line of a text begins with two times and a tab."""
     cells = text.lstrip().split("\n", 1)[0].split("\t")
     return len(cells) >= 2 and None not in map(seconds, cells[:2])
 
@@ -204,12 +202,10 @@ def write_mstcn(timeline: Timeline, options: Options) -> str:
 
 
 def read_mapping(path: Path) -> list[str]:
-    """Return the steps of a `mapping.txt` by number, without background."""
     return [step for _, step in read_numbered_names(path) if step not in NOTHING]
 
 
 def read_numbered_names(path: Path) -> list[tuple[int, str]]:
-    """Return the numbers and names of lines `NUMBER name`, sorted by number."""
     numbered = []
     for line, text in enumerate(read_text(path).split("\n"), start=1):
         number, _, step = text.strip().partition(" ")

@@ -36,8 +36,6 @@ ONE, MANY, VERSION = "stepcut timeline", "stepcut timelines", 1
 
 
 class Part(msgspec.Struct, omit_defaults=True):
-    """A segment of stepcut's own format."""
-
     start: float
     end: float
     step: str
@@ -45,8 +43,6 @@ class Part(msgspec.Struct, omit_defaults=True):
 
 
 class Labels(msgspec.Struct, kw_only=True):
-    """A timeline of stepcut's own format."""
-
     video: str | None = None
     duration: float | None = None
     steps: list[str] | None = None
@@ -89,16 +85,12 @@ def is_native(record: Any) -> bool:
 
 
 class Scored(msgspec.Struct, omit_defaults=True):
-    """A segment of ActivityNet."""
-
     segment: tuple[float, float]
     label: str
     score: float | None = None
 
 
 class Entry(msgspec.Struct):
-    """A video of ActivityNet's ground truth."""
-
     annotations: list[Scored]
     duration: float | None = None
     subset: str = "validation"
@@ -150,8 +142,6 @@ CONFIG = ".config.xml"  # the suffix of the labelling configuration
 
 
 class Region(msgspec.Struct):
-    """A region of a video, or the answer of another control."""
-
     type: str = ""
     value: dict[str, Any] = {}
     score: float | None = None
@@ -174,8 +164,6 @@ class Answer(msgspec.Struct):
 
 
 class TaskData(msgspec.Struct):
-    """What stepcut writes about the video of a task."""
-
     video: Any = None
     name: Any = None
     fps: Any = None
@@ -185,14 +173,13 @@ class TaskData(msgspec.Struct):
 
 
 class Task(msgspec.Struct):
-    """A task of Label Studio; `done` are the annotations that were not skipped."""
-
     data: TaskData
     annotations: list[Answer] | None = None
     predictions: list[Answer] | None = None
 
     @property
     def done(self) -> list[Answer]:
+        """The annotations that were not skipped."""
         return [each for each in self.annotations or () if not each.was_cancelled]
 
 

@@ -37,36 +37,31 @@ from stepcut.timeline import Timeline
 class Format:
     """One format: its reader and writer, and the information that it stores.
 
-    If one file can store several videos (`many`), both have a list of timelines, otherwise one.
+    `parse` makes the content of a text: text, JSON or the rows of a table. `read` makes timelines
+    of the content, `write` the reverse (text, bytes or an object for JSON): a list of them if one
+    file can store several videos (`many`), otherwise one. `keeps` is what survives a round trip:
+    `confidence`, `duration`, `steps` (unused ones), `clicks`, `video` and `empty` (timelines
+    without segments). `names` and `video` map names of steps and videos to those in the format.
+    `unit` is the number of units per second to which times are rounded; `frames` need a rate.
+    Formats that link the video file (`links`) keep its path. `matches` recognises the content,
+    unless the suffix decides; `beside` is the suffix of a second file.
     """
 
     name: str
     title: str
     suffix: str
-    read: Callable[[Any, Options], Any] | None
-    """Function of the parsed content; None for write-only formats."""
+    read: Callable[[Any, Options], Any] | None  # None for write-only formats
     write: Callable[[Any, Options], Any]
-    """Function that returns the content: text, bytes, or an object for JSON."""
     keeps: str = ""
-    """The information that survives a round trip: `confidence`, `duration`, `steps` (unused ones),
-    `clicks`, `video` and `empty` (timelines without segments)."""
     names: Callable[[str], str] = str
-    """Function from a step to its name in the format; ValueError if it is not supported."""
     video: Callable[[str], str] = str
-    """Function from the name of a video to that in the format."""
     many: bool = False
     frames: bool = False
-    """Whether it counts frames and needs a rate."""
     unit: int | None = None
-    """The number of units per second to which times are rounded."""
     links: bool = False
-    """Whether it links the video file, so that other programs open it."""
     parse: Callable[[str], Any] = str
-    """Function from the text of a file to the content: text, JSON or the rows of a table."""
     matches: Callable[[Any], bool] | None = None
-    """Whether the content has this format; None if the suffix decides."""
     beside: str | None = None
-    """The suffix of a second file."""
 
 
 def _no_text(_text: str) -> Any:
@@ -121,9 +116,8 @@ FORMATS: dict[str, Format] = {
     )
 }  # fmt: skip
 
+# Formats of version 0.3 that are gone, and what replaces each.
 REMOVED = {"fiftyone": "write a table with the columns video,start,end,label (csv)"}
-"""Formats of version 0.3 that are gone, and what replaces each."""
-
 SUFFIXES: dict[str, str] = {}
 """The default format of a suffix; when reading, the content may select another."""
 for _form in FORMATS.values():
@@ -136,7 +130,6 @@ _NO_LABELS = re.compile(
 
 
 def choose_format(name: str) -> Format:
-    """Return the format called `name`, or refuse it."""
     if isinstance(name, str) and name in REMOVED:
         why = f"format={name!r} was removed in 0.4.0; {REMOVED[name]}."
         raise OptionError(why, setting="format", value=name, allowed=list(FORMATS))
@@ -230,13 +223,11 @@ def read(
         if chosen is None or names.count(chosen) > 1:
             raise unknown("video", video, names, str(path))
         return timelines[names.index(chosen)]
-    if len(timelines) != 1:
-        more = ", ..." if len(names) > 5 else ""
-        raise AnnotationError(
-            f"{path}: the file contains {len(names)} videos ({', '.join(names[:5])}{more}). "
-            "Choose one with video=NAME, or read all with read_folder().",
-            path=path,
-        )
+    with refusals(Path(path)):
+        if len(timelines) != 1:
+            some = ", ".join([*names[:5], "..."] if len(names) > 5 else names)
+            advice = "Choose one with video=NAME, or read all with read_folder()"
+            raise flaw(f"the file contains {len(names)} videos ({some})", advice)
     return timelines[0]
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,41 +33,11 @@ from stepcut.plugins import needs
 from stepcut.tables import guarded, to_sheets, unguarded
 from stepcut.timeline import Segment, Timeline
 
-TIME = "time zeit temps tiempo time_relative_sf time_relative_hmsf time_relative_hms"
-BEHAVIOR = "behavior behaviour verhalten comportement comportamiento conducta"
-# Column names after `simplify`, in English, German, French and Spanish, of people and of programs;
-# the first match counts. Every table is read by this dictionary; docs/formats.md lists it.
-COLUMNS = {
-    "start": f"""start start_time starttime start_sec start_seconds begin begin_time from onset
-        t_start tmin begin_time_-_ss.msec begin_time_-_hh:mm:ss.ms anfang anfangszeit beginn
-        startzeit von debut temps_de_debut heure_de_debut inicio comienzo tiempo_inicial
-        tiempo_de_inicio hora_de_inicio desde {TIME} timestamp zeitpunkt""",
-    "end": """end end_time endtime end_sec end_seconds stop stop_time to offset t_end tmax
-        end_time_-_ss.msec end_time_-_hh:mm:ss.ms ende endzeit stopp bis fin temps_de_fin
-        heure_de_fin final tiempo_final tiempo_de_fin hora_de_fin hasta""",
-    "duration": "duration duration_-_ss.msec length dauer lange duree duracion",
-    "start_frame": "frame_start start_frame first_frame",
-    "end_frame": "frame_end end_frame stop_frame last_frame",
-    "step": f"""{BEHAVIOR} label step step_name name action annotation description text class
-        activity value schritt arbeitsschritt handlung aktion tatigkeit vorgang bezeichnung
-        beschreibung etape activite libelle etiquette nom paso accion actividad etiqueta nombre
-        descripcion code01 code1""",
-    "confidence": "confidence score probability conf konfidenz confiance confianza",
-    "video": """video video_id video_name media_file_name media_file_path media_file file filename
-        recording recording_id datei dateiname mediendatei name_der_mediendatei aufnahme fichier
-        nom_du_fichier fichier_media nom_du_fichier_media enregistrement archivo nombre_de_archivo
-        archivo_multimedia nombre_del_archivo_multimedia fichero grabacion""",
-    "annotator": "annotator tier annotateur anotador",
-    "observation": """observation_id observation beobachtung beobachtungs-id id_observation
-        id_d'observation id_de_l'observation observacion id_de_observacion
-        id_de_la_observacion""",
-    "subject": "subject subjekt sujet sujeto",
-    "status": """status behavior_type behaviour_type event_type verhaltenstyp statut
-        type_de_comportement estado tipo_de_comportamiento tipo_de_conducta""",
-    "time_offset": "time_offset zeitversatz decalage_temporel desfase_temporal",
-    "source": "source quelle fuente",
-    "media_duration": "media_duration mediendauer duree_du_media duracion_del_medio",
-}
+NAMES: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("columns.toml").read_text(encoding="utf-8")
+)
+COLUMNS = NAMES["columns"]
+"""The names of each column after `simplify`; every table is read by this dictionary."""
 BARE = {"start": 0, "end": 1, "step": 2}  # the columns of a table without a header
 MOST_CELLS = 20_000_000  # the largest Excel sheet that is read
 
@@ -79,7 +50,6 @@ class Row:
     cells: list[str]
 
     def cell(self, columns: Mapping[str, int], name: str) -> str:
-        """Return the cell in the column `name`, or "" without such a column."""
         if name not in columns:
             return ""
         if columns[name] >= len(self.cells):
@@ -159,7 +129,6 @@ def read_sheet(path: Path, sheet: str | None) -> list[Row]:
 
 
 def _cell_text(cell: object) -> str:
-    """Return the value of an Excel cell as text; times of day and durations as seconds."""
     if cell is None:
         return ""
     if isinstance(cell, int | float) and not isinstance(cell, bool):
@@ -191,7 +160,6 @@ def is_header(row: Row) -> bool:
 
 
 def is_timed(cells: Sequence[str]) -> bool:
-    """Whether the `cells` of a row contain two times and something else."""
     return len(cells) >= 3 and sum(seconds(cell) is not None for cell in cells) >= 2
 
 
@@ -432,7 +400,6 @@ def write_tsv(timelines: Sequence[Timeline], options: Options) -> str:
 
 
 def write_excel(timelines: Sequence[Timeline], _options: Options) -> bytes:
-    """Write the rows of `list_rows` as a sheet; times and confidence are numbers."""
     header, *rows = list_rows(timelines)
     texts = {header.index("label"), 0 if "video" in header else -1}
     values = [
@@ -497,7 +464,6 @@ def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:
 
 
 def is_egoprocel(rows: Sequence[Row]) -> bool:
-    """Whether a table has no header and all labels begin with a number."""
     return None not in map(seconds, rows[0].cells[:2]) and all(
         _NUMBERED.fullmatch(_name_cell(row.cells)) for row in rows
     )

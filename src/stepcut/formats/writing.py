@@ -29,9 +29,8 @@ from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
 log = logging.getLogger("stepcut")
+# The date of an ELAN file or a BORIS project, which is ignored when files are compared.
 _DATE = re.compile(rb'date"?[=:]\s*"[^"]*"', re.IGNORECASE)
-"""The date of an ELAN file or a BORIS project, which is ignored when files are compared."""
-
 AnyTimelines = Timeline | Sequence[Timeline] | Mapping[str, Timeline]
 
 
