@@ -69,47 +69,35 @@ def features_and_procedure(films, address, folder):
     put_films(films, address)
     put(films / "v0.mp4", address / "films" / "notes.txt")
     log = folder / "log"
-    plain, _ = extract(
-        [films / "v0.mp4", films / "v1.mp4"],
-        Logged(folder / "plain"),
-        fps=5,
-        cache=folder / "cache",
-    )
-    found, failures = extract(
-        str(address / "films"), Logged(log), fps=5, cache=str(address / "cache")
-    )
+    videos, there = [films / "v0.mp4", films / "v1.mp4"], str(address / "cache")
+    plain, _ = extract(videos, Logged(folder / "plain"), fps=5, cache=folder / "cache")
+    found, failures = extract(str(address / "films"), Logged(log), fps=5, cache=there)
     assert failures == []
-    assert [(f.name, f.path) for f in found] == [
-        (n, str(address / "films" / f"{n}.mp4")) for n in ("v0", "v1")
-    ]
+    expected = [(name, str(address / "films" / f"{name}.mp4")) for name in ("v0", "v1")]
+    assert [(f.name, f.path) for f in found] == expected
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(plain, found, strict=True))
     kept = {file.name for file in files_below(address / "cache" / "features")}
     # Named by content, not by place.
     assert kept == {file.name for file in (folder / "cache" / "features").iterdir()}
     before = seen(log)
     shutil.rmtree(copies())  # another machine
-    again, _ = extract(
-        str(address / "films" / "*.mp4"), Logged(log), fps=5, cache=str(address / "cache")
-    )
+    again, _ = extract(str(address / "films" / "*.mp4"), Logged(log), fps=5, cache=there)
     assert seen(log) == before
     assert all(np.array_equal(a.rows, b.rows) for a, b in zip(found, again, strict=True))
 
     random = np.random.default_rng(0)
     for number in range(2):
         rows = np.repeat(np.eye(3, 8), 10, axis=0) + 0.1 * random.normal(size=(30, 8))
-        export(
-            Features(rows.astype(np.float16), Fraction(1), 30.0, f"v{number}"), address / "features"
-        )
+        features = Features(rows.astype(np.float16), Fraction(1), 30.0, f"v{number}")
+        export(features, address / "features")
     procedure = sc.learn(str(address / "features"), output=str(address / "a.proc"), **QUICK)
     assert sc.load(str(address / "a.proc")) == procedure
     for file in files_below(address / "features"):
         (folder / "features").mkdir(exist_ok=True)
         (folder / "features" / file.name).write_bytes(file.read_bytes())
     assert sc.learn(folder / "features", **QUICK) == procedure
-    assert (
-        len(sc.load(str(address / "a.proc")).segment(str(address / "features" / "v0.safetensors")))
-        > 0
-    )
+    film = str(address / "features" / "v0.safetensors")
+    assert sc.load(str(address / "a.proc")).segment(film).segments
     procedure.rename({0: "pour"}).save(str(address / "a.proc"))
     assert sc.load(str(address / "a.proc")).steps[0] == "pour"
 
@@ -132,23 +120,16 @@ def test_on_s3_by_workers_of_ray(films, s3, tmp_path):
     for film in ("v0.mp4", "v1.mp4"):
         put(films / film, s3 / "tasks" / "walk" / film)
     put(films / "v0.mp4", s3 / "tasks" / "empty" / "notes.txt")
-    words = ["--device", "cpu", "--quiet", "--engine", "ray", "--workers", "2", "--cache"]
-    words += [str(s3 / "kept")]
+    quiet = ["--device", "cpu", "--quiet"]
+    words = [*quiet, "--engine", "ray", "--workers", "2", "--cache", str(s3 / "kept")]
     assert main(["features", str(s3 / "tasks" / "walk"), "-o", str(s3 / "out"), *words]) == 0
-    assert (
-        main(["features", str(films / "v0.mp4"), "-o", str(tmp_path), "--device", "cpu", "--quiet"])
-        == 0
-    )
-    (plain,), found = (
-        load_features(tmp_path),
-        {one.name: one for one in load_features(str(s3 / "out"))},
-    )
+    assert main(["features", str(films / "v0.mp4"), "-o", str(tmp_path), *quiet]) == 0
+    (plain,) = load_features(tmp_path)
+    found = {one.name: one for one in load_features(str(s3 / "out"))}
     assert found.keys() == {"v0", "v1"}
     assert np.array_equal(plain.rows, found["v0"].rows)
-    quick = ["-k", "2", "--set", "restarts=2"]
-    assert (
-        main(["learn", "--tasks", str(s3 / "tasks"), "-o", str(s3 / "procs"), *quick, *words]) == 2
-    )
+    quick = ["-o", str(s3 / "procs"), "-k", "2", "--set", "restarts=2"]
+    assert main(["learn", "--tasks", str(s3 / "tasks"), *quick, *words]) == 2
     # The empty task does not stop the others.
     assert len(sc.load(str(s3 / "procs" / "walk.proc")).timelines) == 2
 
@@ -169,10 +150,8 @@ def test_file_addresses_are_paths(films, tmp_path):
 def test_an_address_in_a_file_is_not_asked(memory, tmp_path, monkeypatch):
     rows = np.repeat(np.eye(3, 8, dtype=np.float16), 10, axis=0)
     for number in range(2):
-        export(
-            Features(rows, Fraction(1), 30.0, f"v{number}", f"ftp://a/v{number}.mp4"),
-            memory / "features",
-        )
+        film = f"ftp://a/v{number}.mp4"
+        export(Features(rows, Fraction(1), 30.0, f"v{number}", film), memory / "features")
     sc.learn(str(memory / "features"), output=tmp_path / "a.proc", **QUICK)
     with pytest.raises(OptionError, match="--trust"):
         sc.load(tmp_path / "a.proc").suggest()
@@ -212,16 +191,13 @@ def test_a_server_that_ends_the_connection_is_told(memory, monkeypatch):
 
 def test_a_file_appears_whole_or_not_at_all(memory):
     target = memory / "deep" / "a.json"
-    with pytest.raises(RuntimeError), whole_file(target) as temporary:
-        temporary.write_text("half")
-        raise RuntimeError
-    assert not target.exists()
-    write_json(target, {"ä": 1})
-    assert read_json(target) == {"ä": 1}
-    with pytest.raises(RuntimeError), whole_file(target) as temporary:
-        temporary.write_text("half")
-        raise RuntimeError
-    assert read_json(target) == {"ä": 1}
+    for there in (False, True):
+        with pytest.raises(RuntimeError), whole_file(target) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+        assert target.exists() == there
+        write_json(target, {"ä": 1})
+        assert read_json(target) == {"ä": 1}
 
 
 def test_a_store_without_whole_puts_gets_a_temporary_name(memory, monkeypatch):
@@ -258,10 +234,8 @@ def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
     for number, rows in enumerate(toy_features(videos=3, seed=1, dim=8)[0]):
         np.save(tmp_path / f"{number}.npy", rows)
     there = f"{memory}/taught.proc"
-    assert (
-        main(["learn", str(tmp_path), "-k", "3", "--set", "restarts=2", "-o", there, "--quiet"])
-        == 0
-    )
+    quick = ["-k", "3", "--set", "restarts=2", "--quiet"]
+    assert main(["learn", str(tmp_path), "-o", there, *quick]) == 0
     assert main(["convert", there, str(tmp_path / "labels.csv"), "--quiet"]) == 0
     assert main(["check", there, str(tmp_path / "0.npy"), "--quiet"]) in (0, 1)
     assert main(["evaluate", there, "--truth", str(tmp_path / "labels.csv")]) == 0
@@ -281,12 +255,8 @@ def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
 def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(memory, films):
     put(films / "v0.mp4", memory / "films" / "take [2].mp4")
     put(films / "v0.mp4", memory / "films" / "take 2.mp4")
-    assert [path.name for path in find_videos(str(memory / "films" / "take [2].mp4"))] == [
-        "take [2].mp4"
-    ]
-    assert [path.name for path in find_videos(str(memory / "films" / "take [12].*"))] == [
-        "take 2.mp4"
-    ]
+    for asked, found in {"take [2].mp4": "take [2].mp4", "take [12].*": "take 2.mp4"}.items():
+        assert [path.name for path in find_videos(str(memory / "films" / asked))] == [found]
 
 
 def test_a_changed_file_is_fetched_again(memory, tmp_path):
@@ -301,18 +271,15 @@ def test_damaged_features_at_an_address_are_computed_again(films, memory, tmp_pa
     log = tmp_path / "log"
 
     def rows():
-        return [
-            np.array(each.rows)
-            for each in extract(films / "v0.mp4", Logged(log), 5, str(memory / "cache"))[0]
-        ]
+        found, _ = extract(films / "v0.mp4", Logged(log), 5, str(memory / "cache"))
+        return [np.array(each.rows) for each in found]
 
     whole = rows()
     once = seen(log)
     [stored] = files_below(memory / "cache" / "features")
     content = stored.read_bytes()
-    for times, damaged in enumerate(
-        (b"xx", content[:-2], content[:9] + b"{" + content[10:]), start=2
-    ):
+    damage = (b"xx", content[:-2], content[:9] + b"{" + content[10:])
+    for times, damaged in enumerate(damage, start=2):
         stored.write_bytes(damaged)
         assert np.array_equal(rows(), whole)
         assert seen(log) == times * once

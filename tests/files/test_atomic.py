@@ -50,9 +50,11 @@ def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path):
 def test_what_is_flushed_may_be_written(tmp_path, monkeypatch):
     """Windows cannot flush a read-only handle."""
     fcntl, flags = pytest.importorskip("fcntl"), []
-    monkeypatch.setattr(
-        os, "fsync", lambda handle: flags.append(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE)
-    )
+
+    def note(handle):
+        flags.append(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE)
+
+    monkeypatch.setattr(os, "fsync", note)
     write_text(tmp_path / "a", "new")
     assert flags == [os.O_RDWR, os.O_RDONLY]  # the file, then its folder
 
@@ -62,18 +64,18 @@ def test_nan_is_no_json(tmp_path):
         write_json(tmp_path / "y.json", float("nan"))
 
 
-def test_a_full_disk_is_said_in_a_sentence(tmp_path):
-    with raises(OutputError, "no space"), whole_file(tmp_path / "a"):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_a_file_larger_than_the_system_allows_is_said_in_a_sentence(tmp_path):
-    with (
-        pytest.raises(OutputError, match="ulimit -f"),
-        whole_file(tmp_path / "a"),
-        blame(tmp_path / "film.mp4"),
-    ):
-        raise OSError(errno.EFBIG, "File too large")
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "no space"),
+        (errno.EFBIG, "ulimit -f"),
+        (errno.EACCES, "Choose a writable folder"),
+        (errno.ENAMETOOLONG, "Choose a shorter one"),
+    ],
+)
+def test_what_the_system_refuses_is_said_in_a_sentence(number, advice, tmp_path):
+    with raises(OutputError, advice), whole_file(tmp_path / "a"), blame(tmp_path / "film.mp4"):
+        raise OSError(number, os.strerror(number))
 
 
 def test_a_file_where_a_folder_is_needed(tmp_path):

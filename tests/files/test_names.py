@@ -14,11 +14,7 @@ from stepcut.files.names import match_videos, short_names
         (["a", "A"], ["A", "a"], {"a": "a", "A": "A"}),  # an exact match comes first
         (["pred/a", "pred/b"], ["truth/b", "truth/a"], {"pred/a": "truth/a", "pred/b": "truth/b"}),
         (["cam1/a", "cam2/a"], ["/x/cam1/a.mp4"], {"cam1/a": "/x/cam1/a.mp4"}),
-        (
-            ["a", "cam2/a"],
-            ["/x/a.mp4", "/x/cam2/a.mp4"],
-            {"a": "/x/a.mp4", "cam2/a": "/x/cam2/a.mp4"},
-        ),
+        (["a", "c2/a"], ["/x/a.mp4", "/x/c2/a.mp4"], {"a": "/x/a.mp4", "c2/a": "/x/c2/a.mp4"}),
         (["a"], ["a.mp4", "cam2/a.mp4"], {"a": "a.mp4"}),
         (["cam3/a", "c"], ["cam1/a", "cam2/a"], {}),
         (["caf\u00e9"], ["cafe\u0301.mkv"], {"caf\u00e9": "cafe\u0301.mkv"}),

@@ -134,9 +134,8 @@ def test_json_that_is_none(name, text, tmp_path):
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_with_its_place(name, text, line, word, tmp_path):
-    rate = (
-        2 if "fps" in text or (name in ("mstcn", "frame-ranges") and "rate" not in word) else None
-    )
+    counted = "fps" in text or (name in ("mstcn", "frame-ranges") and "rate" not in word)
+    rate = 2 if counted else None
     with raises(AnnotationError, word, str(tmp_path)) as caught:
         read(put(tmp_path, name, text), name, rate=rate)
     assert line is None or caught.value.line == line
@@ -193,37 +192,64 @@ def test_what_no_file_can_hold_is_not_written(name, start, step, word, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_names_that_would_become_one_are_refused(tmp_path):
-    timeline = Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")])
-    with raises(AnnotationError, "'add jam'", "'vtt'"):
-        write(tmp_path / "x.vtt", timeline)
+ONE = Timeline([Segment(0, 1, "a")], video="v")
 
 
-def test_unknown_suffix_and_format(tmp_path):
-    (tmp_path / "x.doc").write_text("hello")
-    with raises(AnnotationError, "'.doc'", ".json, .csv"):
-        read(tmp_path / "x.doc")
-    with raises(AnnotationError, "'.doc'"):
-        write(tmp_path / "y.doc", Timeline([]))
-    with raises(OptionError, "'elan'?", setting="format", value="elam"):
-        read(tmp_path / "x.doc", "elam")
-    (tmp_path / "notes.txt").write_text("just some words\n")
-    with raises(AnnotationError, "'groundTruth'"):
-        read(tmp_path / "notes.txt")
-    (tmp_path / "x.json").write_text('{"a": 1}')
-    with raises(AnnotationError, "json, boris"):
-        read(tmp_path / "x.json")
+def videos(*names):
+    return [Timeline([Segment(0, 1, "pour")], video=name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "text", "word"),
+    [
+        ("x.doc", None, "hello", "the suffix '.doc' is unknown. Use one of .json, .csv"),
+        ("x.doc", "elam", "hello", "did you mean 'elan'?"),
+        ("notes.txt", None, "just some words\n", "'groundTruth'"),
+        ("x.json", None, '{"a": 1}', "json, boris"),
+        ("x.json", None, '{"labels": {}}', "FiftyOne"),
+        ("x.json", "fiftyone", '{"labels": {}}', "(csv)"),
+        ("x.csv", None, "0,1700000000,pour\n", "from the beginning"),
+        ("x.csv", None, '0,1,"\ud800"\n', "not UTF-8"),
+        ("x.json", None, '{"format":"stepcut timeline","segments":[{"start":0,"end":1,"step":"\\ud800"}]}', "control"),
+    ],
+)  # fmt: skip
+def test_what_is_not_read(path, form, text, word, tmp_path):
+    (tmp_path / path).write_bytes(text.encode("utf-8", "surrogatepass"))
+    with raises(OptionError if form else AnnotationError, word):
+        read(tmp_path / path, form)
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "given", "word"),
+    [
+        ("x.vtt", None, Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")]), "name 'add jam' in format 'vtt'"),
+        ("x.doc", None, Timeline([]), "'.doc'"),
+        ("x.json", "label-studio", ONE, "--rate 30"),
+        ("x.json", "fiftyone", ONE, "(csv)"),
+        ("x.vtt", None, [ONE, ONE], "format 'vtt' stores one video"),
+        *(("x", name, [ONE, ONE], "video name 'v'") for name in ("activitynet", "boris", "json", "csv")),
+        *(("x", name, videos("a", "a "), "video name 'a'") for name in ("csv", "xlsx", "boris-events")),
+    ],
+)  # fmt: skip
+def test_what_is_not_written(path, form, given, word, tmp_path):
+    with raises((AnnotationError, OptionError), word):
+        write(tmp_path / path, given, form)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "names", [("a", "A"), ("caf\u00e9", "cafe\u0301"), ("x/a", "y/a"), ("v", "v")]
+)
+def test_files_that_some_disk_would_overwrite_are_refused(names, tmp_path):
+    with raises(OptionError, "Rename one"):
+        write_folder(tmp_path, videos(*names), "csv")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("rate", ["fast", 0, -1, "1/0", float("nan"), "1e999999999"])
 def test_rates_that_are_none(rate, tmp_path):
     with raises(OptionError, setting="rate", value=rate):
         read(put(tmp_path, "mstcn", "a\n"), "mstcn", rate=rate)
-
-
-def test_frames_are_not_written_without_a_rate(tmp_path):
-    with raises(AnnotationError, setting="rate"):
-        write(tmp_path / "t.json", Timeline([Segment(0, 1, "a")], video="v"), "label-studio")
 
 
 def test_folders_with_two_files_of_one_video_or_none(tmp_path):
@@ -238,57 +264,10 @@ def test_folders_with_two_files_of_one_video_or_none(tmp_path):
     assert "xes" not in str(caught.value)
 
 
-def test_a_folder_of_files_keeps_equal_names_apart_where_the_format_knows_the_video(tmp_path):
-    two = [Timeline([Segment(0, 1, "a")], video=f"/films/cam{number}/v.mp4") for number in (1, 2)]
+def test_equal_names_stay_apart_where_the_format_knows_the_video(tmp_path):
+    two = videos("/films/cam1/v.mp4", "/films/cam2/v.mp4")
     names = [path.name for path in write_folder(tmp_path, two, "elan")]
     assert names == ["cam1_v.eaf", "cam2_v.eaf"]
     assert list(read_folder(tmp_path)) == ["cam1/v", "cam2/v"]
     with raises(OptionError, ".json, .csv"):
         write_folder(tmp_path, two, "vtt")
-
-
-@pytest.mark.parametrize("videos", [("a", "A"), ("caf\u00e9", "cafe\u0301"), ("x/a", "y/a")])
-def test_files_that_some_disk_would_overwrite_are_refused(videos, tmp_path):
-    two = [Timeline([Segment(0, 1, "pour")], video=video) for video in videos]
-    with raises(OptionError, "Rename one"):
-        write_folder(tmp_path, two, "csv")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["csv", "xlsx", "boris-events"])
-def test_videos_that_a_table_would_merge_are_refused(name, tmp_path):
-    two = [Timeline([Segment(0, 1, "pour")], video=video) for video in ("a", "a ")]
-    with raises(AnnotationError, "Rename one", video="a"):
-        write(tmp_path / "x", two, name)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "word"),
-    [
-        ("csv", "0,1700000000,pour\n", "from the beginning"),
-        ("csv", '0,1,"\ud800"\n', "not UTF-8"),
-        ("json", '{"format":"stepcut timeline","segments":[{"start":0,"end":1,"step":"\\ud800"}]}', "control"),
-    ],
-)  # fmt: skip
-def test_dates_and_halves_of_letters_are_no_labels(name, text, word, tmp_path):
-    with raises(AnnotationError, word):
-        read(put(tmp_path, name, text.encode("utf-8", "surrogatepass")))
-
-
-def test_many_timelines_into_a_format_for_one(tmp_path):
-    two = [Timeline([Segment(0, 1, "a")], video="v"), Timeline([Segment(0, 1, "a")], video="v")]
-    with raises(OptionError, "'vtt'"):
-        write(tmp_path / "x.vtt", two)
-    with raises(OptionError, video="v"):
-        write_folder(tmp_path, two, "vtt")
-    for name in ("activitynet", "boris", "json", "csv"):
-        with raises(AnnotationError, video="v"):
-            write(tmp_path / "x", two, name)  # a table would merge the two
-
-
-def test_a_removed_format_names_what_replaces_it(tmp_path):
-    for call in (read, lambda path, name: write(path, Timeline([Segment(0, 1, "a")]), name)):
-        with raises(OptionError, "csv", setting="format", value="fiftyone"):
-            call(put(tmp_path, "json", '{"labels": {}}'), "fiftyone")
-    with raises(AnnotationError, "FiftyOne"):
-        read(put(tmp_path, "json", '{"labels": {}}'))

@@ -1,6 +1,7 @@
 """From a learned procedure and a new video to the files of other programs, on the command line."""
 
 import numpy as np
+import openpyxl
 import pytest
 
 from stepcut.cli.main import main
@@ -47,6 +48,29 @@ def test_columns_rate_and_encoding_wherever_labels_are_read(tmp_path, capsys):
     assert main(["budget", frames]) == 2
     assert main(["learn", features, "--label-rate", "30", "-o", proc]) == 2
     assert "Add --labels DIR" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_sheet_of_excel_wherever_labels_are_read(tmp_path):
+    rows, timelines = toy_features(videos=2, seed=1, dim=4, rate=2)
+    book = openpyxl.Workbook()
+    book.active.append(["notes"])
+    sheet = book.create_sheet("labels")
+    sheet.append(["Video", "Anfang", "Ende", "Schritt"])
+    for k, timeline in enumerate(timelines):
+        np.save(tmp_path / f"v{k}.npy", rows[k])
+        for s in timeline:
+            sheet.append([f"v{k}", s.start, s.end, s.step])
+    book.save(tmp_path / "labels.xlsx")
+    table, proc = str(tmp_path / "labels.xlsx"), str(tmp_path / "a.proc")
+    for words in (
+        ["learn", str(tmp_path), "--rate", "2", "--quiet", "-o", proc, "--labels", table],
+        ["teach", proc, table, "--quiet"], ["evaluate", proc, "--truth", table], ["agree", table, proc],
+        ["budget", table], ["convert", table, "--to", "csv", "--quiet"],
+    ):  # fmt: skip
+        assert main(words) == 2
+        assert main([*words, "--sheet", "labels"]) == 0
+    assert read_folder(tmp_path / "labels.csv")["v1"].sequence() == timelines[1].sequence()
 
 
 def test_label_files_that_are_not_read_are_named(tmp_path, caplog):

@@ -178,7 +178,7 @@ FINDINGS = {
     "Pages and scripts with the name of a video": "show no_file_that_is_no_video",
     "Edits while a procedure is taught": "procedure edits_made_while_teaching",
     "Videos called #1, names that a table or a disk would merge, labels at dates":
-        "formats name_comes_back table_would_merge disk_would_overwrite dates_and_halves",
+        "formats name_comes_back what_is_not_written disk_would_overwrite what_is_not_read",
 }  # fmt: skip
 """What was found, with the folder of the tests that try it again, and parts of their names."""
 

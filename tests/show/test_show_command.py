@@ -24,9 +24,8 @@ from stepcut.errors import ProcedureError
 def test_view_prints_one_line_and_ends_cleanly(place, number):
     command = [sys.executable, "-m", "stepcut.cli.main", "view", str(place), "--port", "0"]
     command += ["--no-browser"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", line)
@@ -115,11 +114,8 @@ def test_labels_alone_are_shown_beside_others(tmp_path, kitchen, monkeypatch, ca
     words += ["--no-browser"]
     assert main(words) == 0
     state = shown[0].viewer.state()
-    assert (state["title"], state["learned"], state["beside"]) == (
-        "annotations",
-        False,
-        "annotations",
-    )
+    about = state["title"], state["learned"], state["beside"]
+    assert about == ("annotations", False, "annotations")
     for video in state["videos"]:
         assert video["there"]
         assert [part[:2] for part in video["beside"]] == [part[:2] for part in video["parts"]]

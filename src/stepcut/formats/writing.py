@@ -81,11 +81,9 @@ def write(
         replace(each, video=printable(each.video)) for each in _named_apart(as_list(timeline))
     ]
     if len(timelines) != 1 and not form.many:
-        raise OptionError(
-            f"{place}: format {form.name!r} stores one video per file, but there are "
-            f"{len(timelines)}. Write a folder: write_folder(), stepcut convert IN FOLDER.",
-            path=place,
-        )
+        what = f"{place}: format {form.name!r} stores one video per file, but there are"
+        advice = "Write a folder: write_folder(), stepcut convert IN FOLDER."
+        raise OptionError(f"{what} {len(timelines)}. {advice}", path=place)
     videos = Counter(form.video(each.video) for each in timelines)
     if twice := [video for video, times in videos.items() if times > 1]:
         what = f"{place}: two timelines have the video name {twice[0]!r}"
@@ -146,12 +144,7 @@ def _as_written(timeline: Timeline, form: Format) -> Timeline:
 
 
 def left_out(timelines: AnyTimelines, format: str) -> list[str]:
-    """List the information in `timelines` that a `format` does not store.
-
-    >>> from stepcut.timeline import Segment
-    >>> left_out([Timeline([Segment(0, 1, "pour", 0.5)], duration=3)], "vtt")
-    ['confidence', 'the length of the video']
-    """
+    """List the information in `timelines` that a `format` does not store."""
     form, listed = choose_format(format), as_list(timelines)
     have = {
         "confidence": any(s.confidence is not None for each in listed for s in each),
@@ -159,8 +152,8 @@ def left_out(timelines: AnyTimelines, format: str) -> list[str]:
         "steps": any(set(each.steps) != set(each.sequence()) for each in listed),
     }
     words = {"duration": "the length of the video", "steps": "steps that do not occur"}
-    lost = [what for what, there in have.items() if there and what not in form.keeps.split()]
-    return [words.get(what, what) for what in lost]
+    keeps = form.keeps.split()
+    return [words.get(what, what) for what, there in have.items() if there and what not in keeps]
 
 
 @contextmanager
@@ -229,12 +222,9 @@ def write_folder(
         alike = taken[normalize("NFC", str(path)).casefold()] > 1
         # If only the file name identifies the video, its folders would be lost.
         if alike or ("/" in name and "video" not in form.keeps.split()):
-            raise OptionError(
-                f"{path}: two timelines have the video name {video_name(name)!r} in different "
-                "folders or spellings. Rename one, or write one file (.json, .csv) for all.",
-                path=path,
-                video=name,
-            )
+            what = f"{path}: two timelines have the video name {video_name(name)!r} in different"
+            advice = "Rename one, or write one file (.json, .csv) for all."
+            raise OptionError(f"{what} folders or spellings. {advice}", path=path, video=name)
     for path, timeline in zip(paths, listed, strict=True):
         write(path, timeline, format, rate, annotator, spreadsheet)
     return paths
@@ -242,10 +232,9 @@ def write_folder(
 
 def _named_apart(timelines: list[Timeline]) -> list[Timeline]:
     """Name unnamed videos video1, video2, ..., if there are several."""
-    if len(timelines) < 2:
-        return timelines
+    several = len(timelines) > 1
     return [
-        each if each.video else replace(each, video=f"video{n}")
+        replace(each, video=f"video{n}") if several and not each.video else each
         for n, each in enumerate(timelines, start=1)
     ]
 
