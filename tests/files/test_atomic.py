@@ -65,15 +65,9 @@ def test_nan_is_no_json(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "advice"),
-    [
-        (errno.ENOSPC, "no space"),
-        (errno.EFBIG, "ulimit -f"),
-        (errno.EACCES, "Choose a writable folder"),
-        (errno.ENAMETOOLONG, "Choose a shorter one"),
-    ],
+    ("number", "advice"), [(errno.ENOSPC, "no space"), (errno.EFBIG, "ulimit -f")]
 )
-def test_what_the_system_refuses_is_said_in_a_sentence(number, advice, tmp_path):
+def test_a_full_disk_is_said_in_a_sentence(number, advice, tmp_path):
     with raises(OutputError, advice), whole_file(tmp_path / "a"), blame(tmp_path / "film.mp4"):
         raise OSError(number, os.strerror(number))
 
