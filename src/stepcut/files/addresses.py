@@ -59,7 +59,6 @@ def as_path(where: AnyPath) -> Path | Address:
 
 
 def is_address(text: str) -> bool:
-    """Whether `text` begins like an address; this contacts no server."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None and not text.startswith(_HERE)
 
 
@@ -73,7 +72,6 @@ def path_text(where: str | os.PathLike[str]) -> str:
 
 
 def version(address: Address) -> str:
-    """Return text that changes whenever the file at `address` does."""
     address.fs.invalidate_cache()
     info = address.fs.info(address.path)
     stated = {key: str(info[key]) for key in _VERSION_KEYS if info.get(key) is not None}
@@ -81,7 +79,6 @@ def version(address: Address) -> str:
 
 
 def files_below(address: Address, pattern: bool = False) -> Iterator[Address]:
-    """Yield all files below `address`, or those that match a `pattern`, sorted by name."""
     for path in sorted(address.fs.glob(address.path) if pattern else address.fs.find(address.path)):
         yield Address(address.fs.unstrip_protocol(path))
 

@@ -94,7 +94,6 @@ def copies() -> Path:
 
 
 def _make_room(size: int) -> None:
-    """Delete the least recently used copies until one of `size` bytes fits."""
     with hold(copies()):  # one process at a time may delete copies
         kept = [(file.stat(), file) for file in copies().glob("*/*") if file.is_file()]
         for state, file in sorted(kept, key=lambda each: -each[0].st_mtime):

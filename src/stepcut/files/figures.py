@@ -29,7 +29,6 @@ def drawn_with(settings: dict[Any, Any]) -> Iterator[None]:
 
 
 def check_picture(path: AnyPath) -> str:
-    """Return the suffix of a picture file; refuse an unsupported one."""
     suffix: str = as_path(path).suffix.lower()
     choose("suffix", suffix, METADATA)
     return suffix
@@ -37,7 +36,6 @@ def check_picture(path: AnyPath) -> str:
 
 @drawn_with(FIXED)
 def save_figure(figure: Figure, path: AnyPath, dpi: int = 150) -> None:
-    """Save a matplotlib `figure` as PNG (with `dpi`), SVG or PDF, by suffix."""
     suffix = check_picture(path)
     with whole_file(path) as temporary:
         figure.savefig(temporary, format=suffix[1:], dpi=dpi, metadata=METADATA[suffix])

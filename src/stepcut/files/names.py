@@ -22,7 +22,6 @@ _DEVICE = re.compile(r"con|conin\$|conout\$|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹
 
 
 def visible(name: str) -> str:
-    """Return the `name` on one line, with control characters escaped."""
     return printable(name).replace("\n", "%0A").replace("\t", "%09")
 
 
@@ -114,7 +113,6 @@ def _parts(video: str) -> list[str]:
 
 
 def _plain_parts(video: str) -> list[str]:
-    """The parts of a video for comparison, ignoring case and Unicode form."""
     return [part.casefold() for part in _parts(normalize("NFC", video))]
 
 

@@ -255,7 +255,6 @@ def _one_per_video(found: Sequence[tuple[str, Timeline]]) -> list[Timeline]:
 
 
 def _by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
-    """Split a segment of an observation at the boundaries of its `media` files."""
     for place, (video, begin) in enumerate(media):
         first = segment.start if place == 0 else max(segment.start, begin)
         end = media[place + 1][1] if place + 1 < len(media) else math.inf

@@ -197,7 +197,6 @@ class Options:
         return self.rate
 
     def agreed_rate(self, stated: Fraction | None, video: str) -> Fraction:
-        """Return the `stated` rate of a video, or else the option; they must agree."""
         if stated is None:
             return self.needed_rate()
         if self.rate is not None and abs(self.rate / stated - 1) > Fraction(1, 1000):
@@ -289,7 +288,6 @@ def whole_units(segment: Segment, unit: int | Fraction) -> tuple[int, int]:
 
 
 def rounded(timeline: Timeline, unit: int | Fraction) -> Timeline:
-    """Return the `timeline` with times rounded to 1 / unit seconds."""
     segments = []
     for segment in timeline:
         first, last = whole_units(segment, unit)
@@ -357,7 +355,6 @@ def one_word(step: str) -> str:
 
 
 def shown_videos(timelines: Sequence[Timeline]) -> list[str]:
-    """Return the video names, with absolute paths shortened."""
     videos = [timeline.video for timeline in timelines]
     return [
         short if Path(video).is_absolute() else video

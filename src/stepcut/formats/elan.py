@@ -105,7 +105,6 @@ def _annotations(tiers: Sequence[etree.Element]) -> list[etree.Element]:
 
 
 def _vocabulary(root: etree.Element, types: set[str | None]) -> Iterator[str]:
-    """Yield the words that the `types` of the chosen tiers allow."""
     names = {
         kind.get("CONTROLLED_VOCABULARY_REF")
         for kind in root.iter("LINGUISTIC_TYPE")

@@ -37,7 +37,6 @@ _TAG = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>")
 
 
 def read_vtt(text: str, options: Options) -> Timeline:
-    """Read the cues of a WebVTT file without markup."""
     if not re.match(r"WEBVTT(\s|$)", text):
         raise flaw("does not begin with WEBVTT", "Add it as the first line", line=1)
     return read_srt(text, options, plain=lambda cue: html.unescape(_TAG.sub("", cue)))
@@ -219,7 +218,6 @@ def read_numbered_names(path: Path) -> list[tuple[int, str]]:
 
 
 def find_mapping(path: Path) -> Path | None:
-    """Find the `mapping.txt` beside a file of frames or one folder up, or in `mapping/` there."""
     names, folders = ("mapping.txt", "mapping/mapping.txt"), (path.parent, path.parent.parent)
     places = (folder / name for name in names for folder in folders)
     return next((place for place in places if place.is_file()), None)

@@ -97,7 +97,6 @@ class Entry(msgspec.Struct):
 
 
 def read_activitynet(record: Any, _options: Options) -> list[Timeline]:
-    """Read all videos of a ground truth (`database`) or a submission (`results`)."""
     if isinstance(record.get("database"), dict):
         videos = msgspec.convert(record["database"], dict[str, Entry])
     else:
@@ -114,7 +113,6 @@ def read_activitynet(record: Any, _options: Options) -> list[Timeline]:
 
 
 def write_activitynet(timelines: Sequence[Timeline], _options: Options) -> Any:
-    """Write a ground truth with the vocabulary as taxonomy and confidence as `score`."""
     steps = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
     taxonomy: list[Any] = [
         {"nodeId": 0, "nodeName": "Root", "parentId": None, "parentName": None},
@@ -148,8 +146,6 @@ class Region(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """An annotation by a person, or a prediction."""
-
     result: list[Region]
     completed_by: Any = None
     was_cancelled: bool | None = None
@@ -195,7 +191,6 @@ def read_label_studio(record: Any, options: Options) -> list[Timeline]:
 
 
 def write_label_studio(timelines: Sequence[Timeline], options: Options) -> Any:
-    """Write one task with predictions per video, and the labelling configuration."""
     tasks = []
     for timeline, name in zip(timelines, shown_videos(timelines), strict=True):
         rate = options.agreed_rate(video_rate(timeline.video), timeline.video or "timeline")
@@ -240,7 +235,6 @@ def is_label_studio(record: Any) -> bool:
 
 
 def video_rate(video: str) -> Fraction | None:
-    """Return the frame rate of a video file, or None if it cannot be opened."""
     if not Path(video).is_file():
         return None
     from stepcut.features.video.container import probe

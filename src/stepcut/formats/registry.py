@@ -146,7 +146,6 @@ def format_to_write(path: Path) -> str:
 
 
 def label_files(path: Path) -> list[Path]:
-    """List the label files of a folder (or its `groundTruth/`), or a single file."""
     return _files_in(_labels_folder(path)) if path.is_dir() else [path]
 
 
@@ -394,7 +393,6 @@ def read_folder(
 
 
 def _warn_of_others(path: Path, files: Sequence[Path]) -> None:
-    """Warn of folders near `files` whose label files are not read."""
     for folder in sorted([path, *_labels_folder(path).iterdir()]) if path.is_dir() else ():
         skipped = folder.name.startswith(".") or folder.suffix == ".proc" or not folder.is_dir()
         others = [] if skipped else _files_in(folder)

@@ -44,8 +44,6 @@ MOST_CELLS = 20_000_000  # the largest Excel sheet that is read
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table, and its line in the file."""
-
     line: int
     cells: list[str]
 
@@ -72,7 +70,6 @@ def parse_rows(text: str) -> list[Row]:
         raise flaw("has no rows", "Export it again, or delete it if the video has no labels")
 
     def fit(delimiter: str) -> tuple[int, int]:
-        """Count the rows with times, and those as wide as the first one."""
         widths = [len(row.cells) for row in options[delimiter]]
         timed = sum(is_timed(row.cells) for row in options[delimiter])
         return timed, widths.count(widths[0]) if widths[0] > 1 else 0
@@ -100,7 +97,6 @@ def _split(text: str, delimiter: str) -> list[Row]:
 
 
 def read_sheet(path: Path, sheet: str | None) -> list[Row]:
-    """Return the rows of an Excel file: of the first sheet, or of the one called `sheet`."""
     with needs("xlsx"):
         from openpyxl import load_workbook
     rows: list[Row] = []
@@ -428,7 +424,6 @@ def write_egoprocel(timeline: Timeline, _options: Options) -> str:
 
 
 def parse_numbered(rows: Sequence[Row]) -> list[tuple[int, Segment]]:
-    """Return the segments in `rows`, each with the number of its step."""
     lines = []
     for row in rows[1:] if is_header(rows[0]) else rows:
         text = _name_cell(row.cells)

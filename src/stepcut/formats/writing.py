@@ -240,7 +240,6 @@ def _named_apart(timelines: list[Timeline]) -> list[Timeline]:
 
 
 def as_list(timelines: AnyTimelines) -> list[Timeline]:
-    """Return `timelines` as a list, with the names of a mapping."""
     wanted = "a Timeline, a list of them, or a dict from video names"
     if isinstance(timelines, Mapping):
         each = as_items("timelines", timelines.values(), Timeline, wanted)

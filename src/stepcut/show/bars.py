@@ -56,7 +56,6 @@ def draw_bar(
 
 
 def draw_axis(end: float) -> str:
-    """Draw a time axis in minutes and seconds below bars that share a scale, as SVG."""
     whole = end or 1.0
     spans = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
     span = next((each for each in spans if whole / each <= 10), 3600 * math.ceil(whole / 36000))

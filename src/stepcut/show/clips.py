@@ -155,7 +155,6 @@ def _with_dts(packets: Iterator[Any]) -> Iterator[Any]:
 
 
 def _spread(packets: list[Any], last: int) -> list[Any]:
-    """Give consecutive packets decoding times, the last of them `last`."""
     for packet in reversed(packets):
         packet.dts, last = last, last - max(1, packet.duration or 0)
     return packets
@@ -196,7 +195,6 @@ def write_video(
 
 
 def add_voice(source: Any, out: Any) -> Any:
-    """Add a stream for the sound of `source`; None if it has no sound that can be decoded."""
     sounds = [sound for sound in source.streams.audio if sound.codec_context is not None]
     return out.add_stream("aac", rate=48000, layout="stereo") if sounds else None
 
@@ -263,7 +261,6 @@ def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) ->
 
 
 def picture_at(path: str | Path, time: float, height: int = 120) -> bytes:
-    """Return the frame at `time` seconds as a small JPEG."""
     frame = frame_at(path, time)
     if frame is None:
         what = f"{path}: no frame at {time:.1f} s. The file may have changed since training."

@@ -85,8 +85,6 @@ def to_svg(figure: Figure) -> str:
 
 @dataclass(frozen=True)
 class Compared:
-    """Evaluation of a procedure against the truth, for plots."""
-
     evaluation: Evaluation
     timelines: dict[str, Timeline]
     """True timelines by the procedure's video names."""

@@ -209,7 +209,6 @@ def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[s
 
 
 def _timelines(procedure: Procedure, compared: Compared | None) -> str:
-    """A bar per video on one scale; true timelines above, in the colours of the matched steps."""
     end = max(timeline.end for timeline in procedure.timelines.values())
     rows = []
     for name, timeline in procedure.timelines.items():
@@ -232,7 +231,6 @@ def _timelines(procedure: Procedure, compared: Compared | None) -> str:
 
 
 def _checked(procedure: Procedure, check: Report) -> str:
-    """The timeline of a checked video with red marks at deviations, and a list of findings."""
     done = [Segment(start, end, step.name) for step in check.steps for start, end in step.times]
     drawn = draw_bar(Timeline(done, check.seconds, video=check.video), procedure.colours)
     if check.findings:

@@ -107,7 +107,6 @@ def render_video(script: Script, path: str | os.PathLike[str], view: str = "ego"
 
 
 def is_filmed(script: Script, path: Path) -> bool:
-    """Whether the mp4 file of a script exists and is complete."""
     if not path.is_file():
         return False
     try:
@@ -211,14 +210,12 @@ def _stand(items: list[InHand]) -> list[InHand]:
 
 
 def _project(camera: NDArray[np.float64], x: float, y: float) -> Point:
-    """Position of a point of the kitchen in the frame."""
     cx, cy, zoom, roll = camera.tolist()
     c, s = cos(roll * pi / 180) * zoom, sin(roll * pi / 180) * zoom
     return c * (x - cx) - s * (y - cy) + SIZE[0] / 2, s * (x - cx) + c * (y - cy) + SIZE[1] / 2
 
 
 def _draw(frame: Packed, picture: Packed, grip: Point, at: Point, turn: float, size: float) -> None:
-    """Draw `picture` with its `grip` at `at`, rotated and scaled about it."""
     c, s = cos(turn * pi / 180), sin(turn * pi / 180)
     height, width = picture.shape[:2]
     sides = ((0, 0), (width, 0), (0, height), (width, height))
@@ -244,7 +241,6 @@ YUV = np.array([[0.257, 0.504, 0.098], [-0.148, -0.291, 0.439], [0.439, -0.368, 
 def _make_finish(
     look: Look, count: int, rng: np.random.Generator
 ) -> Callable[[Packed, int], Pixels]:
-    """Varying light, vignette, sensor noise, and mirroring for left-handed cooks."""
     clouds = 1 + 0.1 * _sway(np.arange(count) / FPS, 0.04, rng)
     saturation = look.vivid * np.eye(3) + (1 - look.vivid) / 3
     light = np.outer(look.light, np.linspace(0, 1, 256) ** look.gamma * 255)

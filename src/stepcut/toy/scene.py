@@ -96,7 +96,6 @@ class Canvas:
             self.pen.ellipse([x - r, y - r, x + r, y + r], fill)
 
     def texture(self, noise: NDArray[np.float64], y0: int, y1: int) -> None:
-        """Multiply the rows from `y0` to `y1` by `noise` (rows, width)."""
         area = (0, y0 * self.fine, self.image.width, y1 * self.fine)
         grain = Image.fromarray(np.uint8(np.clip(noise, 0, 1.99) * 128))
         grain = grain.resize((area[2], area[3] - area[1]))
@@ -110,7 +109,6 @@ class Canvas:
     def draw(
         self, thing: str, colours: Mapping[str, Colour], x: float = 0, y: float = 0
     ) -> "Canvas":
-        """Draw a thing at (x, y) in the colours of the household."""
         palette = {**COLOURS, **colours}
         for kind, paint, at, *more in THINGS[thing]["shapes"]:
             name, _, light = paint.partition(" ") if isinstance(paint, str) else ("", "", "")
@@ -127,7 +125,6 @@ class Canvas:
         return self
 
     def done(self) -> Image.Image:
-        """Return the drawing at one pixel per unit."""
         return self.image.reduce(self.fine)
 
 
@@ -138,7 +135,6 @@ def pack(picture: Image.Image) -> Packed:
 
 
 def make_sprite(thing: str, colours: Mapping[str, Colour]) -> Sprite:
-    """Draw a thing that can be held."""
     about = THINGS[thing]
     width, height = about["size"]
     canvas = Canvas(width, height, fine=about.get("fine", 3)).draw(thing, colours)
@@ -225,7 +221,6 @@ def work_at(look: Look, step: str) -> Point:
 
 
 def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
-    """Draw the kitchen before the first step: an RGB picture of WIDTH x HEIGHT."""
     rng = np.random.default_rng([*seed, 3])
     c = Canvas(WIDTH, HEIGHT, look.wall, fine=2)
     _tile(c, look)
@@ -251,7 +246,6 @@ def paint_kitchen(look: Look, seed: tuple[int, int]) -> Image.Image:
 
 
 def settle(kitchen: Image.Image, look: Look, step: str) -> bool:
-    """Draw the result of a finished step, if it is visible: butter, jam, or tea in the cup."""
     if step in ("spread butter", "add jam"):
         spread = BUTTER if step == "spread butter" else look.ware["jam"]
         c = Canvas(100, 100).draw("spread toast", {**look.ware, "spread": spread}, 50, 50)
@@ -298,7 +292,6 @@ def _lay(c: Canvas, look: Look, rng: np.random.Generator) -> None:
 
 
 def _hang(c: Canvas, x: float, y: float, rng: np.random.Generator) -> None:
-    """Draw a window, a picture, a clock or a shelf on the wall."""
     kind, w, h = rng.integers(4), rng.uniform(70, 130), rng.uniform(70, 110)
     frame = any_colour(rng)
     if kind == 0:

@@ -150,7 +150,6 @@ def _repeat(sequence: list[str], repeat: float, rng: np.random.Generator) -> lis
 
 
 def _parse(flaw: str | None) -> tuple[str, str]:
-    """Split `"skip:add jam"` into `("skip", "add jam")`."""
     if flaw is None:
         return "", ""
     check_kind("flaw", flaw, str, "a mistake and a step, such as skip:add jam")
