@@ -11,8 +11,8 @@ import stepcut
 ROOT = Path(stepcut.__file__).parent
 
 LAYERS = [
-    {"errors", "version", "plugins", "settings", "threads", "matching"},
-    {"progress", "tables", "colours", "jit", "rate", "timeline", "files", "parallel"},
+    {"errors", "version", "plugins", "settings", "compute"},
+    {"progress", "tables", "colours", "rate", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},
     {"annotations"},

@@ -1,6 +1,6 @@
 """Compiled loops."""
 
-from stepcut.jit import compiled_later
+from stepcut.compute import compiled_later
 
 
 def test_a_loop_that_cannot_be_kept_on_disk_runs_all_the_same():

@@ -62,12 +62,9 @@ class StepcutError(Exception):
         line: int | None = None,
     ) -> None:
         super().__init__(*args)
-        self.setting = setting
-        self.value = value
-        self.allowed = allowed
+        self.setting, self.value, self.allowed = setting, value, allowed
         self.path = None if path is None else str(path)
-        self.video = video
-        self.line = line
+        self.video, self.line = video, line
 
     def __str__(self) -> str:
         """Return the message with control characters escaped."""
@@ -145,10 +142,9 @@ def printable(text: str) -> str:
 
 
 def _bytes(letter: str) -> bytes:
-    """A letter as UTF-8; a lone surrogate is the undecodable byte of a file name."""
-    return letter.encode(
-        errors="surrogateescape" if "\udc80" <= letter <= "\udcff" else "surrogatepass"
-    )
+    # A lone surrogate is the undecodable byte of a file name.
+    undecodable = "\udc80" <= letter <= "\udcff"
+    return letter.encode(errors="surrogateescape" if undecodable else "surrogatepass")
 
 
 def in_words(error: Exception) -> str:
@@ -180,12 +176,7 @@ def wrong(setting: str, value: object, why: str, allowed: object = None) -> Opti
 def check_kind(setting: str, value: object, kinds: type | tuple[type, ...], wanted: str) -> None:
     """Refuse a value that is not of one of the `kinds`, which `wanted` describes."""
     if not isinstance(value, kinds):
-        raise OptionError(
-            f"{setting}={value!r} is of type {type(value).__name__}; give {wanted}.",
-            setting=setting,
-            value=value,
-            allowed=wanted,
-        )
+        raise wrong(setting, value, f"is of type {type(value).__name__}; give {wanted}.", wanted)
 
 
 def as_items(setting: str, value: Any, kinds: type | tuple[type, ...], wanted: str) -> list[Any]:
@@ -197,12 +188,7 @@ def as_items(setting: str, value: Any, kinds: type | tuple[type, ...], wanted: s
     alone = isinstance(value, str | bytes) or not isinstance(value, Iterable)
     items = [] if alone else list(value)
     if alone or not all(isinstance(one, kinds) for one in items):
-        raise OptionError(
-            f"{setting}={value!r} is not allowed; give {wanted}.",
-            setting=setting,
-            value=value,
-            allowed=wanted,
-        )
+        raise wrong(setting, value, f"is not allowed; give {wanted}.", wanted)
     return items
 
 
@@ -222,5 +208,6 @@ def unknown(
     more = f" ... ({len(names)} in all)" if len(names) > MOST else ""
     listed = ", ".join(names[:MOST]) + more
     message = f"{setting}={value!r} is unknown{meant} Choose from {listed}."
-    message = " ".join([*([f"{where}:"] if where else []), message, *([hint] if hint else [])])
-    return OptionError(message, setting=setting, value=value, allowed=names)
+    parts = (f"{where}:" if where else "", message, hint)
+    text = " ".join(part for part in parts if part)
+    return OptionError(text, setting=setting, value=value, allowed=names)

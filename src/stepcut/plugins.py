@@ -18,7 +18,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, TypeVar, cast
 
-from stepcut.errors import ExtraNeeded, OptionError, ProcedureError, unknown
+from stepcut.errors import ExtraNeeded, OptionError, ProcedureError, unknown, wrong
 
 T = TypeVar("T")
 
@@ -111,9 +111,8 @@ def find(
 ) -> T:
     """Return the part with a `name` in `ours`, of an entry point, or `package.module:Class`.
 
-    The last imports that module, so the name must come from the user, not from a file. The entry
-    points of the `kind` "method" are in the group `stepcut.methods`. Errors name the `setting`, by
-    default the `kind`.
+    The last imports that module, so the name must come from the user, not from a file. Errors name
+    the `setting`, by default the `kind`.
     """
     ours = cast(Mapping[str, T], Lazy(WING.get(kind, {}))) if ours is None else ours
     if name in ours:
@@ -129,12 +128,8 @@ def find(
     try:
         return cast(T, resolve_name(name))
     except (ImportError, AttributeError) as error:
-        raise OptionError(
-            f"{setting or kind}={name!r}: {error}. Give package.module:Class that Python can "
-            "import in this folder.",
-            setting=setting or kind,
-            value=name,
-        ) from error
+        fix = "Give package.module:Class that Python can import in this folder."
+        raise wrong(setting or kind, name, f": {error}. {fix}") from error
 
 
 def check_part(
@@ -146,18 +141,11 @@ def check_part(
     names of stepcut's parts, for the message.
     """
     if name is part and isinstance(part, type):
-        raise OptionError(
-            f"{kind}={part.__name__} is a class; pass an object, {part.__name__}(...).",
-            setting=kind,
-            value=part,
-        )
+        what = f"{kind}={part.__name__} is a class; pass an object, {part.__name__}(...)."
+        raise OptionError(what, setting=kind, value=part)
     if missing := [each for each in needed if not hasattr(part, each)]:
-        raise OptionError(
-            f"{kind}={name!r} has no {', '.join(missing)}. Give a name ({', '.join(ours)}) or an "
-            "object with these attributes; see docs/extend.md.",
-            setting=kind,
-            value=name,
-        )
+        fix = f"Give a name ({', '.join(ours)}) or an object with these attributes"
+        raise wrong(kind, name, f"has no {', '.join(missing)}. {fix}; see docs/extend.md.")
 
 
 @contextmanager
@@ -172,21 +160,18 @@ def trusting(trust: bool) -> Iterator[None]:
 
 def find_saved(kind: str, name: str, ours: Mapping[str, T], setting: str | None = None) -> T:
     """Find a part that a saved file names; other code than stepcut's needs `trusting`."""
+    named = setting or kind
     if name not in ours and not _trusted.get():
-        raise ProcedureError(
-            f"the {setting or kind} {name} is not part of stepcut, so it is not imported. If you "
-            "trust it, load the procedure with trust=True (--trust).",
-            setting=setting or kind,
-            value=name,
+        what = (
+            f"the {named} {name} is not part of stepcut, so it is not imported. If you trust it, "
         )
+        what += "load the procedure with trust=True (--trust)."
+        raise ProcedureError(what, setting=named, value=name)
     try:
         return find(kind, name, ours, setting)
     except OptionError as error:
-        raise ProcedureError(
-            f"the {setting or kind} {name} is missing ({error}). Install it first.",
-            setting=setting or kind,
-            value=name,
-        ) from error
+        what = f"the {named} {name} is missing ({error}). Install it first."
+        raise ProcedureError(what, setting=named, value=name) from error
 
 
 def is_own(name: str) -> bool:

@@ -53,11 +53,9 @@ class Event:
     def left(self) -> float | None:
         """The estimated seconds left, or None."""
         done, elapsed = self.done - self.begun[0], self.elapsed - self.begun[1]
-        return (
-            (self.total - self.done) * elapsed / done
-            if self.total is not None and done > 0 and elapsed > 1
-            else None
-        )
+        if self.total is None or done <= 0 or elapsed <= 1:
+            return None
+        return (self.total - self.done) * elapsed / done
 
 
 Hook = Callable[[Event], None]
@@ -79,12 +77,7 @@ def default_hook() -> Hook:
 
 
 class Stage:
-    """A stage of work that reports its progress to a hook, in units of which there are `total`.
-
-    >>> with Stage(silent, "features", total=2, unit="videos") as stage:
-    ...     stage.advance(item="a.mp4")
-    ...     stage.advance(item="b.mp4")
-    """
+    """A stage of work that reports its progress to a hook, in units of which there are `total`."""
 
     def __init__(self, hook: Hook, name: str, total: float | None = None, unit: str = "") -> None:
         self.hook, self.name, self.total, self.unit = hook, name, total, unit
@@ -112,19 +105,8 @@ class Stage:
         if self.done and self._begun is None:
             self._begun = (self.done, elapsed)
         begun = self._begun or (0.0, 0.0)
-        self.hook(
-            Event(
-                self.name,
-                self.done,
-                self.total,
-                self.unit,
-                item,
-                values or {},
-                elapsed,
-                finished,
-                begun,
-            )
-        )
+        about = (self.name, self.done, self.total, self.unit)
+        self.hook(Event(*about, item, values or {}, elapsed, finished, begun))
 
 
 class Bar:
@@ -180,17 +162,13 @@ class JsonLog:
             return
         self._last = now
         names = ("stage", "done", "total", "unit", "item", "elapsed", "finished")
-        record = {
-            **{name: getattr(event, name) for name in names},
-            "elapsed": round(event.elapsed, 3),
-            **event.values,
-        }
+        record = {name: getattr(event, name) for name in names}
+        record |= {"elapsed": round(event.elapsed, 3), **event.values}
         self.stream.write(json.dumps(record) + "\n")
         self.stream.flush()
 
 
 def describe(event: Event) -> str:
-    """Return an event as text: stage, progress, rate, time left."""
     share = f"{event.done:,.0f}"
     if event.total:
         share = f"{100 * event.done / event.total:3.0f} %  {event.done:,.0f}/{event.total:,.0f}"

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from numbers import Rational
 
-from stepcut.errors import OptionError
+from stepcut.errors import wrong
 
 Rate = int | float | str | Fraction
 
@@ -23,19 +23,14 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
         if isinstance(value, bool):
             raise TypeError(value)
         exact = fraction_of(value) if isinstance(value, str) else value
-        rate = Fraction(exact if isinstance(exact, Rational) else float(exact)).limit_denominator(
-            10_000
-        )
+        rate = Fraction(exact if isinstance(exact, Rational) else float(exact))
+        rate = rate.limit_denominator(10_000)
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
         rate = Fraction(0)
     if not 0 < rate <= most:
-        raise OptionError(
-            f"{setting}={value!r} is not a rate; give a number per second, above 0 and at most "
-            f"{most}.",
-            setting=setting,
-            value=value,
-            allowed=f"above 0 and at most {most}",
-        )
+        allowed = f"above 0 and at most {most}"
+        why = f"is not a rate; give a number per second, {allowed}."
+        raise wrong(setting, value, why, allowed)
     for ntsc in _NTSC:
         if abs(rate - ntsc) < Fraction(1, 200) and rate.denominator != 1:
             return ntsc

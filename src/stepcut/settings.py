@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import numpy as np
 
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import unknown, wrong
 
 T = TypeVar("T")
 
@@ -84,17 +84,16 @@ class Setting:
                 held = isinstance(plain, self.types)
             else:
                 kinds: Any = WHOLE if self.types == (int,) else NUMBER
-                numeric = isinstance(value, kinds) and not isinstance(value, bool)
-                held = numeric and abs(plain) <= sys.float_info.max
-                held = held and self.low <= plain <= self.high
-                held = held and not (self.above and plain == self.low)
-            if not held:
-                raise OptionError(
-                    f"{self.name}={value!r} is not allowed; give {wanted}.",
-                    setting=self.name,
-                    value=value,
-                    allowed=(True, False) if self.types == (bool,) else wanted,
+                held = (
+                    isinstance(value, kinds)
+                    and not isinstance(value, bool)
+                    and abs(plain) <= sys.float_info.max
+                    and self.low <= plain <= self.high
+                    and not (self.above and plain == self.low)
                 )
+            if not held:
+                allowed = (True, False) if self.types == (bool,) else wanted
+                raise wrong(self.name, value, f"is not allowed; give {wanted}.", allowed)
 
     def to_json(self) -> dict[str, Any]:
         """Return the setting as JSON values."""
@@ -126,28 +125,20 @@ def setting(
 
 
 def settings_of(group: type) -> Mapping[str, Setting]:
-    """Return the settings of a dataclass by name.
-
-    >>> from stepcut.methods import StepCut
-    >>> settings_of(StepCut)["restarts"].allowed
-    'a whole number of at least 1 and at most 10000'
-    """
+    """Return the settings of a dataclass by name."""
     return _read_settings(group)
 
 
-@cache
+@cache  # behind a function, as the type of a class is not hashable to a type checker
 def _read_settings(group: type) -> Mapping[str, Setting]:
     hints = get_type_hints(group)
     found: dict[str, Setting] = {}
     for one in fields(group):
-        if "setting" in one.metadata:
-            hint = hints[one.name]
-            parts = _flat(hint)
+        if about := one.metadata.get("setting"):
+            parts = _flat(hints[one.name])
             types = tuple(part for part in parts if part is not type(None))
             optional = len(types) < len(parts)
-            found[one.name] = Setting(
-                one.name, types, one.default, optional, **one.metadata["setting"]
-            )
+            found[one.name] = Setting(one.name, types, one.default, optional, **about)
     return found
 
 

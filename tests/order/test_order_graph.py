@@ -112,6 +112,9 @@ def test_every_order_seen_means_no_edges() -> None:
     assert graph.edges == set()
     assert set(graph.sources) == set(graph.sinks) == {0, 1, 2, 3}
     assert "any order" in str(graph)
+    empty = learn_graph([[], []])
+    assert (empty.edges, empty.next([])) == (set(), [])
+    assert empty._repr_svg_().startswith("<svg")
 
 
 @settings(max_examples=40, deadline=None)
@@ -273,13 +276,6 @@ def test_unknown_steps_and_damaged_records_are_refused() -> None:
         learn_graph([[0, 1]]).before(7)
     with pytest.raises(ProcedureError, match="procedure graph"):
         ProcedureGraph.from_json({"edges": []})
-
-
-def test_videos_without_any_step_give_an_empty_graph() -> None:
-    graph = learn_graph([[], []])
-    assert graph.edges == set()
-    assert graph.next([]) == []
-    assert graph._repr_svg_().startswith("<svg")
 
 
 def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:

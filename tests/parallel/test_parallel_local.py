@@ -25,10 +25,10 @@ from parallel_kit import (
     square,
 )
 
+from stepcut.compute import PASSIVE
 from stepcut.errors import OptionError, WorkerDied
 from stepcut.parallel import engine as pool
 from stepcut.parallel.engine import Local, count_cores, share_cores
-from stepcut.threads import PASSIVE
 
 
 @pytest.fixture

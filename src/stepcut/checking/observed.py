@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.jit import compiled_later
+from stepcut.compute import compiled_later
 from stepcut.methods.arithmetic import unit
 from stepcut.order.learn import Occurrence, find_occurrences, first_times
 from stepcut.order.orders import Labels, grouped

@@ -16,8 +16,8 @@ from stepcut.cli.parser import (
     read_words,
     summary,
 )
+from stepcut.compute import wait_passively
 from stepcut.errors import StepcutError, unknown
-from stepcut.threads import wait_passively
 from stepcut.version import __version__
 
 

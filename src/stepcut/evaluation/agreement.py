@@ -12,7 +12,7 @@ import numpy as np
 from stepcut.errors import AnnotationError
 from stepcut.evaluation.clock import merge_names, refuse_clicks
 from stepcut.files.names import match_videos, plain
-from stepcut.matching import best_pairs
+from stepcut.methods.arithmetic import best_pairs
 from stepcut.settings import check_number
 from stepcut.tables import Cell, Table
 from stepcut.timeline import BACKGROUND, Segment, Timeline, is_unnamed
@@ -49,11 +49,6 @@ def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) ->
     """Compare two timelines of each video, summing times and boundaries over all videos.
 
     Steps are matched by name. `tolerance` is the seconds by which two boundaries may differ.
-
-    >>> ours = Timeline([Segment(0, 4, "pour"), Segment(4, 10, "stir")])
-    >>> found = agree([(ours, Timeline([Segment(0, 5, "pour"), Segment(5, 10, "stir")]))])
-    >>> found.same, found.boundaries, found.distance
-    (0.9, 1.0, 1.0)
     """
     check_number("tolerance", tolerance, 0)
     mass: dict[tuple[str, str], float] = defaultdict(float)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import AnnotationError, OptionError, as_items
+from stepcut.errors import AnnotationError, OptionError, as_items, wrong
 from stepcut.features.find import natural
 from stepcut.features.spec import VECTORS
 from stepcut.files.addresses import as_path
@@ -50,8 +50,6 @@ class Known(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The result of one run of a method."""
-
     timelines: Timelines
     steps: Sequence[str] = ()
     """Names of all steps, including unused ones."""
@@ -123,16 +121,14 @@ def read_truth(truth: Any, reading: Mapping[str, Any] = NOTHING) -> Known:
         as_items("truth", truth.values(), Timeline, "a stepcut.Timeline for each video")
         return Known(truth, "unnamed")
     if not hasattr(truth, "timelines"):
-        what = f"truth={truth!r} has no timelines. Pass a folder, timelines by video, or a task."
-        raise OptionError(what, setting="truth", value=truth)
+        why = "has no timelines. Pass a folder, timelines by video, or a task."
+        raise wrong("truth", truth, why)
     graphs = dict.fromkeys(truth.timelines, getattr(truth, "graph", None))
     return Known(truth.timelines, str(getattr(truth, "name", "unnamed")), graphs)
 
 
 @dataclass
 class Pair:
-    """Label arrays of the same videos at the same times, as `score` takes them."""
-
     videos: list[str]
     pred: list[NDArray[np.int64]]
     true: list[NDArray[np.int64]]

@@ -40,11 +40,7 @@ def baseline(
 
 
 def above_uniform(mine: Spread, uniform: float) -> str:
-    """Describe how far the F1 `mine` lies above that of the uniform baseline.
-
-    >>> above_uniform(Spread(45.1, 0.4), 41.9)
-    '3.2 above the uniform baseline (45.1 against 41.9)'
-    """
+    """Describe how far the F1 `mine` lies above that of the uniform baseline."""
     gap = mine.mean - uniform
     level = abs(gap) < max(mine.sd, 0.05)
     place = "level with" if level else f"{abs(gap):.1f} {'above' if gap > 0 else 'below'}"
@@ -73,7 +69,6 @@ class Difference(NamedTuple):
 
 
 def compare_videos(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Difference:
-    """Compare two rows by their F1 of each video; give the mean over all seeds of a row."""
     gaps = np.array([ours[video] - theirs[video] for video in ours if video in theirs])
     count, rng = len(gaps), np.random.default_rng(0)
     drawn = gaps[rng.integers(count, size=(10_000, count))].mean(axis=1)
@@ -89,11 +84,7 @@ def compare_videos(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Di
 
 
 def adjust(ps: Sequence[float]) -> list[float]:
-    """Adjust the p of several tests by the method of Holm.
-
-    >>> adjust([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
+    """Adjust the p of several tests by the method of Holm."""
     adjusted, most = [0.0] * len(ps), 0.0
     for rank, place in enumerate(sorted(range(len(ps)), key=lambda place: ps[place])):
         most = max(most, min(1.0, (len(ps) - rank) * ps[place]))

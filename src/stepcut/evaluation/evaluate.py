@@ -452,7 +452,6 @@ def fingerprint(timelines: Timelines) -> str:
 
 
 def _spread(values: Sequence[float]) -> Cell:
-    """Return the only value, or the mean and sample deviation of several."""
     numbers = [value for value in values if not math.isnan(value)]
     return Spread.of(numbers) if len(values) > 1 and numbers else float(values[0])
 
@@ -472,7 +471,6 @@ def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
 
 
 def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Check that a `graph` is pairs without a cycle, and return its edges."""
     wanted = "pairs of step names, (before, after)"
     pairs = as_items("graph", graph, (tuple, list), wanted)
     if wrong := [pair for pair in pairs if len(pair) != 2]:
@@ -489,11 +487,7 @@ def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return the edges that no path of other edges replaces.
-
-    >>> sorted(reduce_edges([("a", "b"), ("b", "c"), ("a", "c")]))
-    [('a', 'b'), ('b', 'c')]
-    """
+    """Return the edges that no path of other edges replaces."""
     all_edges = set(edges)
     steps = sorted({step for edge in all_edges for step in edge})
     matrix = np.zeros((len(steps), len(steps)), dtype=bool)

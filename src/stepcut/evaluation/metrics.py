@@ -27,18 +27,13 @@ class Rates(NamedTuple):
 
 
 def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.int64]:
-    """Count `C[s, k]`, the frames with `true` step `s < steps` and `pred` cluster `k < clusters`."""
     flat = np.asarray(true, dtype=np.int64) * clusters + np.asarray(pred, dtype=np.int64)
     counts = np.bincount(flat, minlength=steps * clusters).reshape(steps, clusters)
     return counts.astype(np.int64, copy=False)
 
 
 def rates(both: float, predicted: float, actual: float) -> Rates:
-    """Compute the four scores from frames in `both`, `predicted` and `actual`; 0 for 0 / 0.
-
-    >>> rates(2, 4, 8)
-    Rates(precision=0.5, recall=0.25, f1=0.3333333333333333, iou=0.2)
-    """
+    """Compute the four scores from frames in `both`, `predicted` and `actual`; 0 for 0 / 0."""
     together = predicted + actual
     return Rates(
         both / predicted if predicted else 0.0,

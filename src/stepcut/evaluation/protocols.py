@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError
+from stepcut.errors import OptionError, wrong
 from stepcut.evaluation.metrics import Rates as Rates  # imported by custom protocols
 from stepcut.evaluation.metrics import harmonic, mean_rates, rates
-from stepcut.matching import best_pairs
+from stepcut.methods.arithmetic import best_pairs
 from stepcut.plugins import find
 
 Counts = NDArray[np.int64]
@@ -84,7 +84,6 @@ def find_matching(protocol: Protocol, counts: Counts, rows: Places) -> Matching:
 
 
 def find_rates(protocol: Protocol, counts: Counts, matching: Matching) -> Rates:
-    """Return the result of `protocol.rate`; refuse one that is not four numbers."""
     figures = protocol.rate(counts, matching)
     numbers = isinstance(figures, tuple) and all(isinstance(value, Real) for value in figures)
     if numbers and len(figures) == len(Rates._fields):
@@ -98,15 +97,10 @@ def _wrong_result(protocol: Protocol, part: str, value: object, wanted: str) -> 
 
 
 def find_protocol(protocol: str | Protocol) -> Protocol:
-    """Return the protocol of a name, an entry point or `package.module:NAME`, or the object."""
     found: object = find("protocol", protocol, PROTOCOLS) if isinstance(protocol, str) else protocol
     if not isinstance(found, Protocol):
-        raise OptionError(
-            f"protocol={protocol!r} is a {type(found).__name__}, not a "
-            "`stepcut.evaluation.Protocol`.",
-            setting="protocol",
-            value=protocol,
-        )
+        kind = type(found).__name__
+        raise wrong("protocol", protocol, f"is a {kind}, not a `stepcut.evaluation.Protocol`.")
     return found
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError, as_items, choose
+from stepcut.errors import OptionError, as_items, choose, wrong
 from stepcut.evaluation import metrics
 from stepcut.evaluation.metrics import Labels
 from stepcut.evaluation.protocols import (
@@ -117,8 +117,8 @@ class Score:
     def matching(self) -> dict[int, int]:
         """Cluster -> true step, for all videos."""
         if not self.has_one_matching:
-            what = f"protocol={self.protocol!r} has one matching per video; use .matchings instead."
-            raise OptionError(what, setting="protocol", value=self.protocol)
+            why = "has one matching per video; use .matchings instead."
+            raise wrong("protocol", self.protocol, why)
         return self.matchings[0]
 
     def mapped(self, video: int) -> Array:
@@ -250,10 +250,19 @@ class Score:
     @property
     def figures(self) -> dict[str, float]:
         """All figures by their names in tables."""
-        more = ("MoF all", "F1 sampled", "F1 majority") if self._protocol.segmentation else ()
-        names = ("F1", "IoU", "precision", "recall", "MoF", *more, "edit")
+        more = {
+            "MoF all": self.mof_all,
+            "F1 sampled": self.f1_sampled,
+            "F1 majority": self.f1_majority,
+        }
         return {
-            **{name: getattr(self, name.lower().replace(" ", "_")) for name in names},
+            "F1": self.f1,
+            "IoU": self.iou,
+            "precision": self.precision,
+            "recall": self.recall,
+            "MoF": self.mof,
+            **(more if self._protocol.segmentation else {}),
+            "edit": self.edit,
             **{f"F1@{percent}": value for percent, value in self.f1_at.items()},
             "tau": self.tau,
             "used": self.used,

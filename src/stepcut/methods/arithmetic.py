@@ -93,7 +93,6 @@ def strongest_directions(videos: Sequence[Floats], count: int) -> tuple[Floats, 
 
 
 def principal_axes(scattered: Floats, count: int) -> tuple[Floats, Floats]:
-    """The `count` strongest directions of a scatter matrix (d, d), (d, count), and variances."""
     strength, axes = np.linalg.eigh(scattered)  # from weak to strong
     return fix_signs(axes[:, ::-1][:, :count]), strength[::-1][:count]
 
@@ -105,7 +104,6 @@ def fix_signs(axes: Floats) -> Floats:
 
 
 def unit(rows: NDArray[Any]) -> NDArray[np.float32]:
-    """Scale every row to length 1, as float32; a row of zeros stays."""
     wide = rows.astype(np.float32)
     length = np.sqrt(np.einsum("td,td->t", wide, wide))[:, None]
     wide /= np.where(length > 0, length, 1)
@@ -118,13 +116,25 @@ def as_vectors(rows: NDArray[Any]) -> NDArray[np.float32]:
     return vectors if vectors.ndim == 2 else vectors.mean(axis=tuple(range(2, vectors.ndim)))
 
 
+def best_pairs(gain: NDArray[Any], least: float = 0.0) -> list[tuple[int, int]]:
+    """Return the one-to-one pairs (row, column) with the highest total `gain`, without those up to `least`.
+
+    >>> best_pairs(np.array([[3, 2], [2, 0]]))
+    [(0, 1), (1, 0)]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(gain, maximize=True)
+    pairs = zip(rows.tolist(), columns.tolist(), strict=True)
+    return [(row, column) for row, column in pairs if gain[row, column] > least]
+
+
 def normalised_times(frames: int) -> NDArray[np.float64]:
     """The middle of each frame in [0, 1], where 1 is the end of the video."""
     return (np.arange(frames) + 0.5) / frames
 
 
 def equal_parts(frames: int, count: int) -> NDArray[np.int64]:
-    """Split `frames` into `count` segments of equal length: the uniform baseline."""
     return np.arange(frames) * count // max(frames, 1)
 
 

@@ -91,7 +91,6 @@ class CentreMethod(Method):
         return unit(rows) if self.normalise else rows.astype(np.float32)
 
     def _stack(self, videos: list[Array]) -> Rows:
-        """Prepared frames of all videos, as one new array."""
         return np.concatenate([self._prepare(rows) for rows in videos])
 
 
@@ -115,7 +114,6 @@ class KMeans(CentreMethod):
         return self._choose_centres(self._stack(videos))
 
     def _choose_centres(self, rows: Rows) -> Rows:
-        """(steps, d) from all frames of all videos."""
         return find_means(rows, self.count, self.seed, self.restarts)
 
     def _prepare(self, rows: Array) -> Rows:
@@ -221,7 +219,6 @@ def time_cost(frames: int, steps: int) -> NDArray[np.float64]:
 
 
 def append_time(rows: Rows, weight: float) -> Rows:
-    """Append `weight` times the normalized time as a dimension: (T, d + 1)."""
     clock = weight * normalised_times(len(rows))[:, None]
     return np.concatenate([rows, clock.astype(np.float32)], axis=1)
 
@@ -327,7 +324,6 @@ class Spectral(PerVideo):
 
 
 def _nearest(rows: Array, times: Array) -> tuple[Labels, Floats]:
-    """Return for each row the nearest other one, and its distance."""
     directions = unit(rows)
     near, apart = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
     step = max(1, BLOCK * 64 // len(rows))
@@ -342,7 +338,6 @@ def _nearest(rows: Array, times: Array) -> tuple[Labels, Floats]:
 
 
 def _connected(ones: Labels, others: Labels) -> Labels:
-    """Number the connected parts of the graph with these links."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -352,7 +347,6 @@ def _connected(ones: Labels, others: Labels) -> Labels:
 
 
 def _means(rows: Array, labels: Labels) -> Array:
-    """Return the mean of the rows with each label: (n, d)."""
     sums = np.zeros((int(labels.max()) + 1, rows.shape[1]))
     np.add.at(sums, labels, rows)
     return np.asarray(sums / np.bincount(labels)[:, None])

@@ -46,7 +46,6 @@ class Constraint:
 
     @property
     def parts(self) -> list[str]:
-        """The parts that it has: labels, clicks, transcript."""
         there = (self.labels is not None, bool(self.clicks), self.transcript is not None)
         names = ("labels", "clicks", "transcript")
         return [name for name, present in zip(names, there, strict=True) if present]
@@ -121,7 +120,6 @@ def _check(one: Constraint, length: int, video: str) -> None:
 
 
 def named_steps(one: Constraint | None) -> set[int]:
-    """Return the numbers of the steps that a constraint contains."""
     if one is None:
         return set()
     named = {step for _, step in one.clicks}

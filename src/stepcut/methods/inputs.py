@@ -27,7 +27,6 @@ MANY = 64
 
 
 def as_step_count(steps: Any) -> StepCount:
-    """Validate a number of steps; return plain integers."""
     if isinstance(steps, str) and steps == "auto":
         return "auto"
     pair = isinstance(steps, tuple | list) and len(steps) == 2
@@ -54,7 +53,6 @@ def read_step_count(text: str) -> StepCount:
 
 
 def as_whole_count(steps: Any, method: str) -> int:
-    """Validate a number of steps for a `method` that cannot choose it."""
     if not isinstance(count := as_step_count(steps), int):
         why = f": method {method!r} needs a number, for example steps=7 (-k 7)."
         raise wrong("steps", steps, why)
@@ -71,7 +69,6 @@ def plain_numbers(settings: Any) -> Any:
 
 
 def part(state: Mapping[str, T], prefix: str) -> dict[str, T]:
-    """Entries of a `state` whose name starts with `prefix`, by the rest of their name."""
     named = state.items()
     return {key.removeprefix(prefix): value for key, value in named if key.startswith(prefix)}
 

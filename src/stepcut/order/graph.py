@@ -63,7 +63,6 @@ class Duration(NamedTuple):
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Self:
-        """Estimate from the seconds of each video."""
         return cls(*np.quantile(np.asarray(seconds, dtype=np.float64), [0.5, 0.1, 0.9]).tolist())
 
 
@@ -366,7 +365,6 @@ class ProcedureGraph:
         return found
 
     def _notes(self, step: int) -> list[str]:
-        """Statistics of a step: optional, repeated, duration."""
         facts = []
         if step in self.optional:
             facts.append(f"optional, done in {self.occurs[step]} of {self.videos} videos")
@@ -383,11 +381,7 @@ def _often(count: int, total: int) -> bool:
 
 
 def lines_of(name: str) -> list[str]:
-    """Wrap a name into at most three lines; of a longer name, keep the beginning and the end.
-
-    >>> lines_of("take the bread from the upper shelf")
-    ['take the bread from', 'the upper shelf']
-    """
+    """Wrap a name into at most three lines; of a longer name, keep the beginning and the end."""
     lines = textwrap.wrap(name, 22)
     if len(lines) <= 3:
         return lines
@@ -435,8 +429,6 @@ class _Edge(msgspec.Struct):
 
 
 class _Saved(msgspec.Struct):
-    """The JSON form of a graph."""
-
     steps: list[_Step]
     edges: list[_Edge]
     videos: Count
@@ -468,7 +460,6 @@ def next_weights(
 
 
 def readiness(graph: ProcedureGraph, step: int, done: Mapping[int, int]) -> float:
-    """Readiness of a step from 0 to 1, from unmet preconditions and repetitions."""
     if step == END:
         ends = []
         for one in graph.steps:

@@ -210,11 +210,7 @@ def _laid_out(
 
 
 def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
-    """Index of the first long segment of each step in a video.
-
-    >>> main_places([2, 0, 1, 2], seconds=[1.0, 9.0, 9.0, 8.0])
-    [1, 2, 3]
-    """
+    """Index of the first long segment of each step in a video."""
     lengths = grouped(zip(sequence, seconds, strict=True))
     least = {step: LONG * max(own) / times_done(own) for step, own in lengths.items()}
     found: dict[int, int] = {}
@@ -228,9 +224,6 @@ def times_done(lengths: Sequence[float]) -> int:
     """Effective number of segments, (sum l)^2 / sum l^2 rounded down.
 
     It equals their number if all are alike, and 1 if one is much longer than the others.
-
-    >>> times_done([9.0, 9.0, 9.0]), times_done([10.0, 4.0, 1.0])
-    (3, 1)
     """
     squares = sum(length**2 for length in lengths)
     return max(1, int(sum(lengths) ** 2 / squares + 1e-9)) if squares > 0 else 1
@@ -258,9 +251,6 @@ def find_occurrences(
     Segments of one step that only background or slivers separate are one occurrence. Segments below
     the share `sliver` of the video's time on the step, divided by its repetitions, are slivers.
     `sure` is the confidence of each row, (T,).
-
-    >>> [(d.step, d.start, d.end) for d in find_occurrences([0, 0, -1, 0, 1, 1], rate=1.0)]
-    [(0, 0.0, 4.0), (1, 4.0, 6.0)]
     """
     found = [run for run in runs(np.asarray(labels)).tolist() if run[0] != BACKGROUND]
     lengths = grouped((step, b - a) for step, a, b in found)
@@ -279,7 +269,6 @@ def find_occurrences(
 
 
 def first_times(video: Sequence[Occurrence]) -> dict[int, Occurrence]:
-    """First long occurrence of each step, in order of time."""
     places = main_places([one.step for one in video], [one.spent for one in video])
     return {video[place].step: video[place] for place in places}
 
@@ -315,7 +304,6 @@ def graph_of_labels(
 def graph_of_occurrences(
     videos: Sequence[Sequence[Occurrence]], names: Sequence[str] = (), order: bool = True
 ) -> ProcedureGraph:
-    """Learn the procedure graph from occurrences per video; `order=False` skips the edges."""
     return learn_graph(
         [[one.step for one in video] for video in videos],
         durations=[[one.spent for one in video] for video in videos],
@@ -329,13 +317,11 @@ def graph_of_occurrences(
 
 
 def reduce_order(closed: Bools) -> Bools:
-    """Transitive reduction of a closed order (K, K)."""
     paths = closed.astype(np.int64)
     return closed & ~((paths @ paths) > 0)
 
 
 def close_order(edges: Bools) -> Bools:
-    """Transitive closure of `edges` (K, K)."""
     closed = edges.copy()
     for middle in range(len(closed)):
         closed |= np.outer(closed[:, middle], closed[middle])
@@ -355,7 +341,6 @@ def first_in(
 
 
 def count_first(orders: Sequence[Sequence[int]], steps: int) -> NDArray[np.int64]:
-    """Number of orders in which a comes before b, (K, K)."""
     return np.asarray(first_in(orders, steps).sum(axis=0), dtype=np.int64)
 
 
@@ -451,7 +436,6 @@ def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
 
 
 def _weigh_pairs(kept: Floats, rate: Floats, share_free: float) -> tuple[Floats, float, Bools]:
-    """Log probabilities (3, K, K) of the states, share of free pairs, and the order."""
     broken, pairs = kept.transpose(0, 2, 1), ~np.eye(kept.shape[1], dtype=bool)
     required = (np.log1p(-rate) * kept + np.log(rate) * broken).sum(axis=0)
     required = required + np.log((1 - share_free) / 2)

@@ -23,9 +23,6 @@ def video_order(labels: Labels) -> list[int]:
 
     The time of frame n of p is n / p, and the time of a step is the mean over its frames.
     Background, -1 in the labels (T,), is ignored. Steps with equal mean times are sorted by number.
-
-    >>> video_order([2, 2, -1, 0, 0, 2])
-    [2, 0]
     """
     numbers = np.asarray(labels, dtype=np.int64)
     if numbers.ndim != 1:
@@ -42,9 +39,6 @@ def sequence(labels: Labels) -> list[int]:
 
     Background is ignored: a pause does not split a segment. A step is repeated if another step was
     done in between. `labels` is (T,), as for `video_order`.
-
-    >>> sequence([0, 0, -1, 0, 1, 1, 0, -1])
-    [0, 1, 0]
     """
     numbers = (int(number) for number in labels)
     return [step for step, _ in groupby(number for number in numbers if number != BACKGROUND)]
@@ -125,11 +119,6 @@ def rank_orders(
 
 
 def grouped(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
-    """Group the second items of `pairs` by the first, in their order.
-
-    >>> grouped([("pour", 3.0), ("stir", 1.0), ("pour", 2.0)])
-    {'pour': [3.0, 2.0], 'stir': [1.0]}
-    """
     groups: dict[Key, list[T]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -137,7 +126,6 @@ def grouped(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
 
 
 def name_of(step: int, names: Sequence[str]) -> str:
-    """Name of a step, or a placeholder such as `step 3`."""
     return names[step] if 0 <= step < len(names) else unnamed(step)
 
 
@@ -151,11 +139,7 @@ def number_of(step: int | str, steps: Sequence[str]) -> int:
 
 
 def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return two names that differ only by spaces, underscores and capitals, or None.
-
-    >>> find_alike(["stir", "pour", "Stir "])
-    ('stir', 'Stir ')
-    """
+    """Return two names that differ only by spaces, underscores and capitals, or None."""
     seen: dict[str, str] = {}
     for name in names:
         if plain(name) in seen:

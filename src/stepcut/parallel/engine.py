@@ -23,11 +23,11 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from stepcut.compute import PASSIVE
 from stepcut.errors import ExtraNeeded, StepcutError, WorkerDied, choose, wrong
 from stepcut.parallel.worker import attempt, is_worker, reporting
 from stepcut.plugins import install_command
 from stepcut.settings import check_number
-from stepcut.threads import PASSIVE
 
 Work = Callable[[Any], Any]
 Answers = Generator[tuple[int, Any]]

@@ -21,7 +21,7 @@ from stepcut.errors import OptionError
 from stepcut.features.features import Features
 from stepcut.features.video.sample import frame_at
 from stepcut.files.addresses import whole_path
-from stepcut.matching import best_pairs
+from stepcut.methods.arithmetic import best_pairs
 from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import build_hierarchy
 from stepcut.methods.inputs import Array, Labels, plain_numbers

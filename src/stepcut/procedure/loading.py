@@ -12,7 +12,7 @@ from stepcut.checking.rules import RULES_FILE, parse_rules, read_sentences
 from stepcut.errors import NotLearned, OptionError, ProcedureError
 from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
-from stepcut.matching import best_pairs
+from stepcut.methods.arithmetic import best_pairs
 from stepcut.methods.method import Method
 from stepcut.procedure.fitting import shared_rows
 from stepcut.procedure.folder import check_output, damaged

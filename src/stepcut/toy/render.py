@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
+from stepcut.compute import compiled_later
 from stepcut.files.atomic import whole_file
-from stepcut.jit import compiled_later
 from stepcut.toy import scene
 from stepcut.toy.scene import HEIGHT, KITCHEN, WIDTH, Look, Packed, Point, work_at
 from stepcut.toy.script import PASTIMES, STEPS, Script, Shot

@@ -19,7 +19,7 @@ from stepcut.methods.baselines import (
     time_order,
     transport,
 )
-from stepcut.paper.cnc.procut import Subset, choose_subset
+from stepcut.paper.cnc.procut import choose_subset
 
 
 def test_the_choice_of_a_subset_by_hand():
@@ -47,14 +47,6 @@ def test_the_same_seed_gives_the_same_centres_on_many_cores(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "8")  # as many as that, also on a machine of two cores
     with threadpool_limits(8, user_api="openmp"):
         assert len({find_means(rows, 9, 0, 1).tobytes() for _ in range(4)}) == 1
-
-
-def test_subset_chooses_among_its_states():
-    rng = np.random.default_rng(0)
-    videos = [rng.normal(size=(50, 4)) for _ in range(2)]
-    few = Subset(steps=3, states=3, normalise=False).fit(videos)
-    means = KMeans(steps=3, restarts=1, normalise=False).fit(videos)
-    assert all(np.abs(means.centres_ - centre).sum(axis=1).min() < 1e-4 for centre in few.centres_)
 
 
 def test_the_time_prior_of_k_means_is_a_dimension():
@@ -126,21 +118,6 @@ def test_asot_finds_repeats_and_rare_steps():
         most = np.array([np.bincount(labels[true == step]).argmax() for step in range(4)])
         assert len(set(most.tolist())) == 4
         assert np.mean(labels == most[true]) > 0.97
-
-
-def test_subset_selection_chooses_from_ten_states_a_step(monkeypatch):
-    asked = []
-
-    def spy(rows, k, seed, restarts):
-        asked.append(k)
-        return find_means(rows, k, seed, restarts)
-
-    monkeypatch.setattr("stepcut.paper.cnc.procut.find_means", spy)
-    rows = np.random.default_rng(0).normal(size=(90, 4))
-    Subset(steps=3).fit([rows])
-    Subset(steps=4).fit([rows])
-    Subset(steps=4, states=7).fit([rows])
-    assert asked == [30, 40, 7]
 
 
 def test_the_smooth_row_is_what_its_description_says():

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.compute import compiled_later
 from stepcut.errors import AnnotationError
-from stepcut.jit import compiled_later
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels

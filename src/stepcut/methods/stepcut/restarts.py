@@ -8,10 +8,9 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from stepcut.compute import compiled_later
 from stepcut.errors import OptionError
-from stepcut.jit import compiled_later
-from stepcut.matching import best_pairs
-from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances
+from stepcut.methods.arithmetic import Floats, best_pairs, normalised_times, squared_distances
 from stepcut.methods.baselines import find_means
 from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.chain import build_chain

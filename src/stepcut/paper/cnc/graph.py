@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stepcut.jit import compiled_later
+from stepcut.compute import compiled_later
 
 CAPACITY = 2**30 - 1
 """Half of SciPy's integer range: a residual is a capacity plus the opposite flow."""

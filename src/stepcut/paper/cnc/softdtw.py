@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from stepcut.jit import compiled_later
+from stepcut.compute import compiled_later
 from stepcut.methods.arithmetic import Floats
 
 
