@@ -11,40 +11,32 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kitchen_kit import STEPS, Kitchen, film, shares
-from numpy.typing import NDArray
+from kitchen_kit import STEPS, film, shares
 
 from stepcut.checking.calibrate import alterations, learn_expectations
 from stepcut.checking.check import check_labels
-from stepcut.checking.expectations import Expectations
 from stepcut.checking.gate import TaskModel
 from stepcut.checking.observed import evidence_of, observe
-from stepcut.checking.report import Report, word_for
+from stepcut.checking.report import KINDS, word_for
 from stepcut.checking.rules import Severity, parse_severity
 from stepcut.checking.usual import Presence, learn_presence
 from stepcut.errors import OptionError
 from stepcut.methods.method import LeftOut
 from stepcut.procedure.learning import learn
-from stepcut.procedure.procedure import Procedure
 from stepcut.toy import toy_features
 
-Task = tuple[Procedure, list[np.ndarray]]
-"""A procedure, and new videos."""
 
-
-def checked(
-    tiny_task: Kitchen, labels: NDArray[np.int64], strange: NDArray[np.float64] | None = None
-) -> Report:
+def checked(tiny_task, labels, strange=None):
     calm = np.ones(len(labels)) if strange is None else strange
     return check_labels(labels, 1.0, tiny_task.expectations, shares(labels), calm, STEPS, "new.mp4")
 
 
 @pytest.fixture
-def rng() -> np.random.Generator:
+def rng():
     return np.random.default_rng(7)
 
 
-def test_a_normal_video_is_fine(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+def test_a_normal_video_is_fine(tiny_task, rng):
     report = checked(tiny_task, film([0, 2, 1, 3], rng))
     assert report.ok
     assert report.findings == []
@@ -55,9 +47,7 @@ def test_a_normal_video_is_fine(tiny_task: Kitchen, rng: np.random.Generator) ->
     }
 
 
-def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
-    tiny_task: Kitchen, rng: np.random.Generator
-) -> None:
+def test_a_missed_step_is_named_with_the_step_that_should_have_waited(tiny_task, rng):
     labels = film([0, 2, 3], rng)
     report = checked(tiny_task, labels)
     (finding,) = report.missed
@@ -92,8 +82,8 @@ def test_a_missed_step_is_named_with_the_step_that_should_have_waited(
     ],
 )  # fmt: skip
 def test_a_deviation_is_named_once_with_its_time(
-    tiny_task: Kitchen, order: Any, lengths: Any, kind: str, step: Any, when: Any, reason: str
-) -> None:
+    tiny_task, order, lengths, kind, step, when, reason
+):
     report = checked(tiny_task, np.repeat(order, lengths))
     (finding,) = [
         one for one in report.findings if one.kind == kind and (one.step is None) == (step is None)
@@ -103,7 +93,7 @@ def test_a_deviation_is_named_once_with_its_time(
     assert kind != "misordered" or report.missed == []
 
 
-def test_no_time_lies_beyond_the_end_of_the_video(tiny_task: Kitchen) -> None:
+def test_no_time_lies_beyond_the_end_of_the_video(tiny_task):
     """The last row is shorter if the video ends within it."""
     labels, end = np.repeat([0, 1], 20), 39.1
     report = check_labels(
@@ -122,15 +112,13 @@ LESS = CYCLES[:2] + CYCLES[3:]
 
 
 @pytest.fixture(scope="module")
-def cycles() -> Expectations:
+def cycles():
     rng = np.random.default_rng(0)
     videos = [film(CYCLES, rng) for _ in range(16)]
     return learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
 
 
-def test_a_step_done_less_often_than_is_usual(
-    cycles: Expectations, rng: np.random.Generator
-) -> None:
+def test_a_step_done_less_often_than_is_usual(cycles, rng):
     for order, steps in ((CYCLES[:-3], [1, 2, 3]), (LESS, [2])):
         labels = film(order, rng)
         report = check_labels(labels, 1.0, cycles, shares(labels), names=STEPS)
@@ -152,32 +140,24 @@ def test_a_step_done_less_often_than_is_usual(
     }
 
 
-def test_the_usual_number_of_cycles_is_fine(cycles: Expectations, rng: np.random.Generator) -> None:
+def test_one_more_cycle_is_extra_and_an_optional_step_may_be_done_less_often(cycles, rng):
     videos = [film(CYCLES, rng) for _ in range(16)]
     reports = [check_labels(labels, 1.0, cycles, shares(labels)) for labels in videos]
     assert sum(report.ok for report in reports) >= 14  # one false alarm in 17 is allowed
     assert not any(report.missed or report.extra for report in reports)
-
-
-def test_one_more_cycle_than_usual_is_extra(cycles: Expectations, rng: np.random.Generator) -> None:
     labels = film([*CYCLES, 1, 2, 3], rng)
     report = check_labels(labels, 1.0, cycles, shares(labels), names=STEPS)
     assert not report.ok
     assert {finding.reason for finding in report.extra} >= {
-        "spread jam was done 5 times; 16 of 16 videos do it less often",
-        "cut bread was done 5 times; 16 of 16 videos do it less often",
+        f"{name} was done 5 times; 16 of 16 videos do it less often"
+        for name in ("spread jam", "cut bread")
     }
-
-
-def test_an_optional_step_may_be_done_less_often(
-    cycles: Expectations, rng: np.random.Generator
-) -> None:
-    labels = film(LESS, rng)
     wishes = replace(cycles, severity=Severity(optional=frozenset({2})))
+    labels = film(LESS, rng)
     assert not check_labels(labels, 1.0, wishes, shares(labels)).missed
 
 
-def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Generator) -> None:
+def test_a_stretch_that_matches_nothing(tiny_task, rng):
     labels = np.concatenate([film([0, 1], rng), np.full(40, -1), film([2, 3], rng)])
     first = len(film([0, 1], np.random.default_rng(7)))
     strange = np.where(
@@ -192,7 +172,7 @@ def test_a_stretch_that_matches_nothing(tiny_task: Kitchen, rng: np.random.Gener
     assert report.missed == report.misordered == []
 
 
-def test_a_missing_step_is_found_where_lengths_say_little() -> None:
+def test_a_missing_step_is_found_where_lengths_say_little():
     """Durations vary freely and the order is fixed, so only the steps carry information."""
     rng = np.random.default_rng(0)
     videos = [np.repeat(np.arange(6), rng.integers(3, 60, 6)) for _ in range(12)]
@@ -204,23 +184,13 @@ def test_a_missing_step_is_found_where_lengths_say_little() -> None:
 
 
 @pytest.fixture(scope="module")
-def kitchens() -> list[Task]:
-    """Six procedures learned from eight videos each, and six new videos for each."""
-    tasks = [
-        toy_features(videos=14, seed=seed, duration=120, skip=0.0, repeat=0.0)[0]
-        for seed in range(101, 107)
-    ]
-    return [(learn(videos[:8], steps=6, restarts=8), videos[8:]) for videos in map(list, tasks)]
-
-
-@pytest.fixture(scope="module")
-def toy() -> Task:
+def toy():
     """A procedure learned from ten toy videos by the default method, and four new videos."""
     videos, _ = toy_features(videos=14, seed=3, duration=90, skip=0.0, repeat=0.0)
     return learn(videos[:10], steps=6, restarts=4), videos[10:]
 
 
-def test_the_default_method_detects_another_task(toy: Task) -> None:
+def test_the_default_method_detects_another_task(toy):
     """End to end, with other steps."""
     procedure, videos = toy
     assert not procedure.check(videos[0]).other_task
@@ -236,7 +206,7 @@ def test_the_default_method_detects_another_task(toy: Task) -> None:
     assert all(0 <= finding.start <= finding.end <= 2 for finding in two.findings)
 
 
-def test_a_part_of_the_task_is_no_other_task() -> None:
+def test_a_part_of_the_task_is_no_other_task():
     """A video with missing steps has another mean, but shows this task and deviates."""
     rng = np.random.default_rng(0)
     looks = rng.normal(size=(5, 32))
@@ -249,7 +219,7 @@ def test_a_part_of_the_task_is_no_other_task() -> None:
         assert not any(procedure.check(video[cut != step]).other_task for step in range(5))
 
 
-def test_half_a_video_is_found_as_the_forecast_expects(toy: Task) -> None:
+def test_half_a_video_is_found_as_the_forecast_expects(toy):
     procedure, videos = toy
     halves = [procedure.check(video[: len(video) // 2]) for video in videos]
     assert not any(report.ok or report.other_task for report in halves)
@@ -259,53 +229,26 @@ def test_half_a_video_is_found_as_the_forecast_expects(toy: Task) -> None:
     )
 
 
-@pytest.mark.slow
-def test_one_rare_order_among_free_steps_does_not_hide_an_exchange() -> None:
-    """One of sixteen kitchens makes the tea before the bread, which is unusual but not an error.
-
-    If it set the limit, few exchanges would be found.
-    """
-    videos, timelines = toy_features(videos=22, seed=103, duration=120, skip=0.0, repeat=0.0)
-    procedure = learn(videos[:16], steps=6, restarts=4)
-    assert procedure.expectations.detects["exchanged steps"] > 0.8
-    fine, found = [], []
-    for rows, timeline in zip(videos[16:], timelines[16:], strict=True):
-        bread, butter = (
-            next(part for part in timeline if part.step == name)
-            for name in ("cut bread", "spread butter")
-        )
-        a, b, c, d = (round(time) for time in (bread.start, bread.end, butter.start, butter.end))
-        exchanged = np.concatenate([rows[:a], rows[c:d], rows[b:c], rows[a:b], rows[d:]])
-        fine.append(procedure.check(rows).ok)
-        found.append(not procedure.check(exchanged).ok)
-    assert sum(fine) >= 5  # one false alarm in 17 is allowed
-    assert all(found)
-
-
-def test_a_step_that_no_video_is_found_to_do_is_shown_and_may_be_critical(
-    rng: np.random.Generator,
-) -> None:
+def test_a_step_that_no_video_is_found_to_do_is_shown_and_may_be_critical(rng):
     few = learn_expectations([film([0, 2, 3], rng) for _ in range(12)], 1.0)
-    report = check_labels(film([0, 2, 3], rng), 1.0, few, names=STEPS)
+    labels = film([0, 2, 3], rng)
+    report = check_labels(labels, 1.0, few, names=STEPS)
     assert report.ok
     (never,) = [one for one in report.steps if one.step == 1]
     assert (never.seen, never.share_of_videos) == ("not seen", 0.0)
     assert len(report.steps) == len(STEPS)
     whole = check_labels(film([0, 1, 2, 3], rng), 1.0, few, names=STEPS)
     assert {one.seen for one in whole.steps} == {"seen"}
-    alarm = check_labels(
-        film([0, 2, 3], rng),
-        1.0,
-        replace(few, severity=Severity(critical=frozenset({1}))),
-        names=STEPS,
-    )
+    critical = replace(few, severity=Severity(critical=frozenset({1})))
+    alarm = check_labels(labels, 1.0, critical, names=STEPS)
     assert not alarm.ok
-    assert alarm.missed[0].reason.startswith("spread jam was not seen")
-    assert alarm.missed[0].reason.endswith(", and is critical; 0 of 12 videos do it")
+    reason = alarm.missed[0].reason
+    assert reason.startswith("spread jam was not seen")
+    assert reason.endswith(", and is critical; 0 of 12 videos do it")
 
 
-def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Generator) -> None:
-    def report(order: list[int], **wishes: list[int | str]) -> Report:
+def test_optional_critical_and_free_steps(tiny_task, rng):
+    def report(order, **wishes):
         expectations = replace(tiny_task.expectations, severity=parse_severity(wishes, STEPS))
         return check_labels(film(order, np.random.default_rng(1)), 1.0, expectations, names=STEPS)
 
@@ -314,28 +257,25 @@ def test_optional_critical_and_free_steps(tiny_task: Kitchen, rng: np.random.Gen
     assert report([1, 0, 2, 3]).misordered
     assert not report([1, 0, 2, 3], free=[1]).misordered
     loose = learn_expectations([film(order, rng) for order in [[0, 1, 2, 3], [0, 2, 3]] * 6], 1.0)
-    gone = film([0, 2, 3], rng)
+    gone, critical = film([0, 2, 3], rng), Severity(critical=frozenset({1}))
     assert check_labels(gone, 1.0, loose).ok
-    alarm = check_labels(
-        gone, 1.0, replace(loose, severity=Severity(critical=frozenset({1}))), names=STEPS
-    )
+    alarm = check_labels(gone, 1.0, replace(loose, severity=critical), names=STEPS)
     assert not alarm.ok
     assert alarm.missed[0].name == "spread jam"
     assert "critical" in alarm.missed[0].reason
-    for wrong in (
-        {"critical": ["nothing"]},
-        {"must": []},
-        {"free": 1},
-        {"optional": [0], "critical": [0]},
-    ):
-        with pytest.raises(OptionError, match=r"severity\.json"):
-            parse_severity(wrong, STEPS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"critical": ["nothing"]}, {"must": []}, {"free": 1}, {"optional": [0], "critical": [0]}, 3],
+)
+def test_a_wrong_severity_is_refused(wrong):
+    with pytest.raises(OptionError, match=r"severity\.json"):
+        parse_severity(wrong, STEPS)
 
 
 @pytest.mark.parametrize("step", range(4))
-def test_leaving_out_an_optional_step_is_fine_and_hides_nothing_else(
-    step: int, rng: np.random.Generator
-) -> None:
+def test_leaving_out_an_optional_step_is_fine_and_hides_nothing_else(step, rng):
     usual = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(20)], 1.0)
     marked = replace(usual, severity=Severity(optional=frozenset({step})))
     rest = [one for one in range(4) if one != step]
@@ -351,7 +291,7 @@ def test_leaving_out_an_optional_step_is_fine_and_hides_nothing_else(
 
 
 @pytest.mark.parametrize("length", [0, 50])
-def test_a_video_with_none_of_the_steps(tiny_task: Kitchen, length: int) -> None:
+def test_a_video_with_none_of_the_steps(tiny_task, length):
     labels = np.full(length, -1)
     report = check_labels(labels, 1.0, tiny_task.expectations, names=STEPS)
     assert [finding.step for finding in report.missed] == [0, 1, 2, 3]
@@ -359,9 +299,7 @@ def test_a_video_with_none_of_the_steps(tiny_task: Kitchen, length: int) -> None
     assert [step.seen for step in report.steps] == ["not seen"] * 4
 
 
-def test_a_step_that_shows_in_the_probabilities_is_not_called_missed(
-    tiny_task: Kitchen, rng: np.random.Generator
-) -> None:
+def test_a_step_that_shows_in_the_probabilities_is_not_called_missed(tiny_task, rng):
     labels = film([0, 2, 3], rng)
     seen = shares(labels)
     seen[40:50] = [0.02, 0.94, 0.02, 0.02]  # visible in the probabilities only
@@ -371,23 +309,19 @@ def test_a_step_that_shows_in_the_probabilities_is_not_called_missed(
     assert (found.times, found.seen) == ((), "seen")
 
 
-def test_learned_from_one_order_only_every_other_order_is_wrong(rng: np.random.Generator) -> None:
-    videos = [film([0, 1, 2, 3], rng) for _ in range(10)]
-    expectations = learn_expectations(videos, 1.0)
+def test_only_orders_that_no_video_shows_are_wrong(rng):
+    expectations = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(10)], 1.0)
     assert len(expectations.graph.edges) == 3
     assert check_labels(film([0, 1, 2, 3], rng), 1.0, expectations).ok
     assert check_labels(film([0, 2, 1, 3], rng), 1.0, expectations).misordered
-
-
-def test_with_every_order_seen_no_order_is_wrong(rng: np.random.Generator) -> None:
-    videos = [film(order, rng) for order in permutations(range(4))]
-    expectations = learn_expectations(videos, 1.0)
+    orders = list(permutations(range(4)))
+    expectations = learn_expectations([film(order, rng) for order in orders], 1.0)
     assert expectations.graph.edges == set()
-    for order in permutations(range(4)):
-        assert check_labels(film(order, rng), 1.0, expectations).misordered == []
+    reports = [check_labels(film(order, rng), 1.0, expectations) for order in orders]
+    assert not any(report.misordered for report in reports)
 
 
-def test_the_false_alarm_rate_is_near_the_one_asked_for() -> None:
+def test_the_false_alarm_rate_is_near_the_one_asked_for():
     rng = np.random.default_rng(1)
     orders = [[0, 1, 2, 3], [0, 2, 1, 3]]
     learned = [film(orders[n % 2], rng) for n in range(40)]
@@ -398,38 +332,34 @@ def test_the_false_alarm_rate_is_near_the_one_asked_for() -> None:
         assert alarms <= asked + 0.07
 
 
-def test_few_videos_limit_the_false_alarm_rate(rng: np.random.Generator) -> None:
-    expectations = learn_expectations(
-        [film([0, 1, 2, 3], rng) for _ in range(8)], 1.0, false_alarms=0.05
-    )
-    assert expectations.promised == pytest.approx(1 / 9)
+@pytest.mark.parametrize(("videos", "promised"), [(1, 1), (2, 1 / 3), (8, 1 / 9)])
+def test_few_videos_limit_the_false_alarm_rate(videos, promised, rng):
+    learned = [film([0, 1, 2, 3], rng) for _ in range(videos)]
+    expectations = learn_expectations(learned, 1.0, false_alarms=0.05)
     report = check_labels(film([0, 1, 2, 3], rng), 1.0, expectations, video="new.mp4")
-    assert report.promised == pytest.approx(1 / 9)
-    assert "8 videos" in report.note
-    assert "11%" in report.note
-    assert str(report).startswith("new.mp4: no deviation found")
-    assert str(report).endswith(f"({report.note})")
-    assert report.note in report._repr_html_()
-    record = report.to_json()
-    figures = record["false_alarms"], record["promised"], record["note"]
-    assert figures == (0.05, 0.1111, report.note)
+    assert report.promised == expectations.promised == pytest.approx(promised)
+    assert not report.deviates
+    assert videos > 1 or report.verdict == "inconclusive"
+    if videos > 1:
+        few = f"With {videos} videos the rate of false alarms cannot be set below {promised:.0%}"
+        assert few in report.note
+        assert str(report).endswith(f"({report.note})")
+        assert report.note in report._repr_html_()
+        record = report.to_json()
+        figures = record["false_alarms"], record["promised"], record["note"]
+        assert figures == (0.05, round(promised, 4), report.note)
+    else:  # without data, the spread of a step is that of a whole video
+        usual = expectations.usual
+        assert {pace.spread for pace in usual.paces.values()} == {usual.length.spread}
 
 
-def test_two_videos_or_one_are_enough_to_learn_from_and_prove_little(
-    rng: np.random.Generator,
-) -> None:
-    for count in (1, 2):
-        expectations = learn_expectations([film([0, 1], rng) for _ in range(count)], 1.0)
-        report = check_labels(film([0, 1], rng), 1.0, expectations)
-        assert not report.deviates
-        assert count > 1 or report.verdict == "inconclusive"
-    alone = learn_expectations([film([0, 1], rng)], 1.0)
-    assert alone.promised == 1
-    # Without data, the spread of a step is that of a whole video.
-    assert [pace.spread for pace in alone.usual.paces.values()] == [alone.usual.length.spread] * 2
+def test_a_very_short_video_is_explained(tiny_task):
+    report = checked(tiny_task, np.array([0]))
+    (length,) = [one for one in report.unusual if one.step is None]
+    assert re.fullmatch(r"the video took 1.0 s, unusually short; 8\d s is usual", length.reason)
 
 
-def test_new_videos_are_judged_as_those_left_out(rng: np.random.Generator) -> None:
+def test_new_videos_are_judged_as_those_left_out(rng):
     """A step that the segmentation usually overlooks in new videos raises no alarm."""
     whole = [film([0, 1, 2, 3], rng) for _ in range(10)]
     overlooked = [np.where(labels == place % 4, -1, labels) for place, labels in enumerate(whole)]
@@ -445,9 +375,7 @@ def test_new_videos_are_judged_as_those_left_out(rng: np.random.Generator) -> No
     assert check_labels(new, 1.0, lenient).ok
 
 
-def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(
-    rng: np.random.Generator,
-) -> None:
+def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(rng):
     pause = np.full(30, -1)
     expectations = learn_expectations(
         [np.append(film([0, 1, 2, 3], rng), pause) for _ in range(12)], 1.0
@@ -459,18 +387,7 @@ def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(
     assert report.findings[0] is finding
 
 
-def test_two_videos_to_learn_from_and_a_very_short_video_are_explained(
-    tiny_task: Kitchen, rng: np.random.Generator
-) -> None:
-    two = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(2)], 1.0)
-    report = check_labels(film([0, 1, 2, 3], rng), 1.0, two)
-    assert "With 2 videos the rate of false alarms cannot be set below 33%" in report.note
-    report = checked(tiny_task, np.array([0]))
-    (length,) = [one for one in report.unusual if one.step is None]
-    assert re.fullmatch(r"the video took 1.0 s, unusually short; 8\d s is usual", length.reason)
-
-
-def test_a_video_that_shows_all_usual_steps_is_never_another_task(rng: np.random.Generator) -> None:
+def test_a_video_that_shows_all_usual_steps_is_never_another_task(rng):
     usual = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(12)], 1.0)
     strict = replace(usual, task=TaskModel(np.eye(4), 1e-6))
     for order, other in (([0, 1, 2, 3], False), ([0, 1, 2], True)):
@@ -481,28 +398,18 @@ def test_a_video_that_shows_all_usual_steps_is_never_another_task(rng: np.random
         assert report.exit_code == (3 if other else 0)
 
 
-def test_wrong_settings_are_refused() -> None:
+def test_wrong_settings_are_refused():
     with pytest.raises(OptionError, match="false_alarms=0 is not allowed; give a number above 0"):
         learn_expectations([np.zeros(3, dtype=np.int64)], 1.0, false_alarms=0)
     with pytest.raises(OptionError, match="labels is empty"):
         learn_expectations([], 1.0)
 
 
-def test_a_report_is_readable_by_people_machines_and_notebooks(
-    tiny_task: Kitchen, rng: np.random.Generator
-) -> None:
+def test_a_report_is_readable_by_people_machines_and_notebooks(tiny_task, rng):
     report = checked(tiny_task, film([1, 0, 3], rng))
     record = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert record["ok"] is False
-    assert {
-        "video",
-        "score",
-        "missed",
-        "misordered",
-        "extra",
-        "unusual",
-        "unknown",
-    } <= record.keys()
+    assert {"video", "score", *KINDS} <= record.keys()
     assert record["missed"][0]["name"] == "cut bread"
     keys = {"kind", "start", "end", "step", "name", "confidence", "reason"}
     assert record["missed"][0].keys() == keys
@@ -516,17 +423,7 @@ def test_a_report_is_readable_by_people_machines_and_notebooks(
     assert repr(report).startswith("<Report new.mp4: ")
 
 
-@pytest.mark.slow
-def test_new_normal_videos_are_called_wrong_no_more_often_than_stated(kitchens: list[Task]) -> None:
-    wrong = []
-    for procedure, videos in kitchens:  # eight videos allow one in nine
-        wrong += [not procedure.check(video).ok for video in videos]
-    assert sum(wrong) <= 8  # of 36; more has a probability of 2 %
-
-
-def test_a_report_as_a_table_has_a_row_for_every_step(
-    tiny_task: Kitchen, rng: np.random.Generator
-) -> None:
+def test_a_report_as_a_table_has_a_row_for_every_step(tiny_task, rng):
     pytest.importorskip("pandas")
     labels = film([0, 2, 3], rng)
     frame = checked(tiny_task, labels).to_pandas()
@@ -539,7 +436,7 @@ def test_a_report_as_a_table_has_a_row_for_every_step(
     assert frame["seconds"].sum() == pytest.approx((labels >= 0).sum())
 
 
-def test_probabilities_are_calibrated() -> None:
+def test_probabilities_are_calibrated():
     """With overlapping evidence, a share p of the steps with probability p were done."""
     rng = np.random.default_rng(4)
     usual = rng.normal(2.5, 0.5, size=6)
@@ -560,24 +457,24 @@ def test_probabilities_are_calibrated() -> None:
         )
 
 
-def test_evidence_is_how_long_a_step_shows_clearly() -> None:
+def test_evidence_is_how_long_a_step_shows_clearly():
     rows = np.array([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
     np.testing.assert_allclose(evidence_of(rows, 2.0, rows), np.log([1.5, 1.5]))
     np.testing.assert_allclose(evidence_of(rows, 1.0, np.array([[0.8, 0.2]])), np.log([1.36, 1.0]))
     assert observe(np.array([0, 0, -1, 1]), 1.0).evidence.tolist() == np.log([3.0, 2.0]).tolist()
 
 
-def test_the_odds_of_a_step_are_scaled_by_the_fitted_slope_and_bias() -> None:
+def test_the_odds_of_a_step_are_scaled_by_the_fitted_slope_and_bias():
     model = Presence((2.0,), (1.0,), spread=1.0, slope=2.0, bias=0.5)
     assert model.probabilities(np.array([2.0])) == pytest.approx([1 / (1 + np.exp(-1.5))])
 
 
-def test_the_words_for_probabilities_change_at_a_quarter_and_three_quarters() -> None:
+def test_the_words_for_probabilities_change_at_a_quarter_and_three_quarters():
     words = [word_for(share) for share in (0.75, 0.74, 0.25, 0.24)]
     assert words == ["seen", "not sure", "not sure", "not seen"]
 
 
-def test_novelty_is_averaged_over_four_seconds() -> None:
+def test_novelty_is_averaged_over_four_seconds():
     peak = np.zeros(40)
     peak[20] = 1.0
     shown = observe(np.zeros(40, dtype=int), 2.0, novelty=peak).novelty
@@ -586,7 +483,7 @@ def test_novelty_is_averaged_over_four_seconds() -> None:
     assert shown[20] == pytest.approx(1 / 8)
 
 
-def test_a_step_that_is_hard_to_see_is_never_certain() -> None:
+def test_a_step_that_is_hard_to_see_is_never_certain():
     """A step without evidence keeps a probability of one half."""
     rng = np.random.default_rng(5)
     same = rng.normal(2.0, 0.5, size=(30, 2))
@@ -594,7 +491,7 @@ def test_a_step_that_is_hard_to_see_is_never_certain() -> None:
     assert np.abs(model.probabilities(np.array([0.0, 4.0])) - 0.5).max() < 0.25
 
 
-def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(rng: np.random.Generator) -> None:
+def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(rng):
     orders = [[0, 1, 2, 3], [0, 2, 3], [0, 1, 2, 3], [0, 1, 3]] * 4
     usual = learn_expectations([film(order, rng) for order in orders], 1.0)
     labels = film([0, 2, 3], rng)
@@ -614,9 +511,7 @@ def test_alarm_at_is_an_alarm_for_one_step_whatever_the_rest(rng: np.random.Gene
         check_labels(labels, 1.0, usual, alarm_at=2)
 
 
-def test_an_accepted_finding_raises_no_alarm_any_more(
-    tiny_task: Kitchen, rng: np.random.Generator
-) -> None:
+def test_an_accepted_finding_raises_no_alarm_any_more(tiny_task, rng):
     procedure = copy.copy(tiny_task.procedure)
     flawed = shares(film([0, 1, 3], rng))
     report = procedure.check(flawed)
@@ -628,10 +523,10 @@ def test_an_accepted_finding_raises_no_alarm_any_more(
     assert not procedure.check(shares(film([3, 2, 1], rng))).ok  # other deviations still count
 
 
-def test_altered_copies_are_rows_left_out_repeated_or_rearranged(tiny_task: Kitchen) -> None:
+def test_altered_copies_are_rows_left_out_repeated_or_rearranged(tiny_task):
     labels = np.array([-1, 0, 0, 1, 1, -1, 2, 2, 3, 3])
     changed: dict[str, list[Any]] = {}
-    for kind, (gone, rows) in alterations(labels, tiny_task.expectations.graph):
+    for kind, gone, rows in alterations(labels, tiny_task.expectations.graph):
         changed.setdefault(kind, []).append((gone, rows))
     ((_, half),) = changed["missing half"]
     assert labels[half].tolist() == [-1, 0, 0, 1, 1]

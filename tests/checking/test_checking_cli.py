@@ -60,10 +60,8 @@ def test_check_exits_with_4_where_too_little_would_be_found(tmp_path, capsys):
 
 
 def test_a_broken_rule_is_an_alarm_and_a_wrong_one_an_error(tmp_path, capsys):
-    rules, words = (
-        tmp_path / "mine.toml",
-        ["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])],
-    )
+    rules = tmp_path / "mine.toml"
+    words = ["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]
     rules.write_text('rules = ["serve is last", "open jar before serve", "serve at least 9 s"]')
     assert main([*words, "--rules", str(rules)]) == 0
     rules.write_text('rules = ["cut bread before spread jam", "serve once"]')

@@ -2,59 +2,57 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stepcut.checking.gate import Inputs, learn_inputs, look
+from stepcut.checking.gate import learn_inputs, look
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.learning import learn
 from stepcut.procedure.loading import load
-from stepcut.procedure.procedure import Procedure
 from stepcut.toy import toy_features
 
 RNG = np.random.default_rng(0)
 SPEC = FeatureSpec("efficientnet-lite0")
 
 
-def film(rows: np.ndarray, name: str = "new", corrupt: int = 0) -> Features:
+def film(rows, name="new", corrupt=0):
     end = len(rows) / 2
     return Features(rows, Fraction(2), end, name, f"{name}.mp4", corrupt, SPEC)
 
 
 @pytest.fixture(scope="module")
-def normal() -> list[np.ndarray]:
+def normal():
     """Twelve videos at 2 rows per second."""
     return toy_features(videos=24, rate=2, dim=96, offset=0.3)[0]
 
 
 @pytest.fixture(scope="module")
-def inputs(normal: list[np.ndarray]) -> Inputs:
+def inputs(normal):
     made = learn_inputs([film(rows) for rows in normal[:12]])
     assert made is not None
     return made
 
 
-def frozen(rows: np.ndarray) -> np.ndarray:
+def frozen(rows):
     return np.concatenate([rows[:40], np.repeat(rows[40:41], 20, axis=0), rows[60:]])
 
 
-def black(rows: np.ndarray) -> np.ndarray:
+def black(rows):
     return np.concatenate([rows[:40], 0 * rows[40:]])
 
 
-def covered(rows: np.ndarray) -> np.ndarray:
+def covered(rows):
     noise = 0.2 * np.std(rows, axis=0) * RNG.normal(size=rows.shape)
     return np.concatenate([rows[:40], noise[40:]])
 
 
-def moved(rows: np.ndarray) -> np.ndarray:
+def moved(rows):
     return rows + 0.5 * np.cos(np.arange(rows.shape[1]))
 
 
-def test_normal_videos_raise_nothing(inputs: Inputs, normal: list[np.ndarray]) -> None:
+def test_normal_videos_raise_nothing(inputs, normal):
     assert not any(look(film(rows), inputs).findings for rows in normal[12:])
 
 
@@ -67,34 +65,32 @@ def test_normal_videos_raise_nothing(inputs: Inputs, normal: list[np.ndarray]) -
         (moved, "the scene is unlike that of all reference videos", 0),
     ],
 )
-def test_what_the_camera_did_not_see_is_found_at_its_time(
-    alter, words, start, inputs: Inputs, normal: list[np.ndarray]
-) -> None:
+def test_what_the_camera_did_not_see_is_found_at_its_time(alter, words, start, inputs, normal):
     for rows in normal[12:]:
         found = look(film(alter(rows)), inputs).findings
         assert any(words in one.reason and abs(one.start - start) <= 2.5 for one in found)
         assert all(one.kind == "input" and one.end <= len(rows) / 2 for one in found)
 
 
-def test_damaged_frames_count_and_a_few_are_normal(inputs: Inputs, normal) -> None:
+def test_damaged_frames_count_and_a_few_are_normal(inputs, normal):
     assert not look(film(normal[12], corrupt=9), inputs).findings
     [found] = look(film(normal[12], corrupt=900), inputs).findings
     assert found.reason == "900 frames are damaged"
 
 
-def test_pauses_of_the_reference_videos_are_normal(normal: list[np.ndarray]) -> None:
+def test_pauses_of_the_reference_videos_are_normal(normal):
     inputs = learn_inputs([film(frozen(rows)) for rows in normal[:12]])
     assert not look(film(frozen(normal[12])), inputs).findings
     assert look(film(black(normal[12])), inputs).findings  # much longer
 
 
-def test_one_odd_reference_video_hides_nothing(normal: list[np.ndarray]) -> None:
+def test_one_odd_reference_video_hides_nothing(normal):
     odd = [film(black(moved(normal[0]))), *(film(rows) for rows in normal[1:12])]
     inputs = learn_inputs(odd)
     assert all(look(film(black(rows)), inputs).findings for rows in normal[12:])
 
 
-def test_what_it_cannot_see_is_said(inputs: Inputs, normal: list[np.ndarray]) -> None:
+def test_what_it_cannot_see_is_said(inputs, normal):
     one = film(normal[12])
     assert look(one, inputs).unchecked == ""
     assert "Damaged frames" in look(replace(one, spec=None), inputs).unchecked
@@ -103,7 +99,7 @@ def test_what_it_cannot_see_is_said(inputs: Inputs, normal: list[np.ndarray]) ->
     assert "learn from three videos" in look(one, None).unchecked
 
 
-def test_maps_single_rows_and_short_videos(normal: list[np.ndarray]) -> None:
+def test_maps_single_rows_and_short_videos(normal):
     maps = [np.repeat(rows[:, :, None, None], 2, axis=3) for rows in normal[:12]]
     same = learn_inputs([film(rows) for rows in maps])
     assert same == learn_inputs([film(rows) for rows in normal[:12]])
@@ -112,14 +108,14 @@ def test_maps_single_rows_and_short_videos(normal: list[np.ndarray]) -> None:
 
 
 @pytest.fixture(scope="module")
-def task(normal: list[np.ndarray]) -> Procedure:
+def task(normal):
     timelines = toy_features(videos=24, rate=2, dim=96, offset=0.3)[1]
     named = {str(place): rows for place, rows in enumerate(normal[:6])}
     labels = {str(place): timeline for place, timeline in enumerate(timelines[:6])}
     return learn(named, rate=2, labels=labels)
 
 
-def test_no_such_video_is_fine_in_a_check(task: Procedure, normal, tmp_path: Path) -> None:
+def test_no_such_video_is_fine_in_a_check(task, normal, tmp_path):
     task.save(tmp_path / "p")
     assert load(tmp_path / "p") == task
     assert task.check(normal[12]).to_json()["input"] == []
@@ -134,7 +130,7 @@ def test_no_such_video_is_fine_in_a_check(task: Procedure, normal, tmp_path: Pat
             assert report.deviates or ": inconclusive, the picture " in str(report)
 
 
-def test_the_guide_says_once_that_the_camera_sees_nothing(task: Procedure, normal) -> None:
+def test_the_guide_says_once_that_the_camera_sees_nothing(task, normal):
     for rows, words in ((normal[12], []), (black(normal[12]), ["the picture stands still from"])):
         guide = task.guide()
         states = [guide.push(n / 2, row) for n, row in enumerate(rows)] + [guide.end()]

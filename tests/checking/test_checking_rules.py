@@ -1,7 +1,5 @@
 """Rules: sentences are read and written, contradictions refused, broken rules found at their time."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -39,7 +37,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize(("text", "rule"), SENTENCES)
-def test_a_sentence_becomes_a_rule_and_the_rule_that_sentence(text: str, rule: Rule) -> None:
+def test_a_sentence_becomes_a_rule_and_the_rule_that_sentence(text, rule):
     assert parse_rule(text, STEPS, {"old name": 1}) == rule
     assert parse_rule(str(rule), STEPS) == rule
 
@@ -55,7 +53,7 @@ def test_a_sentence_becomes_a_rule_and_the_rule_that_sentence(text: str, rule: R
         (7, "rule 7 has no known form"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_the_nearest_step_and_the_forms(text, words) -> None:
+def test_what_is_no_rule_is_refused_with_the_nearest_step_and_the_forms(text, words):
     with pytest.raises(OptionError, match="Forms: ") as refused:
         parse_rule(text, STEPS)
     assert words in str(refused.value)
@@ -76,7 +74,7 @@ CLASHES = [
 
 
 @pytest.mark.parametrize("clash", CLASHES, ids=" + ".join)
-def test_contradictions_are_refused_with_their_sentences(clash, tmp_path: Path) -> None:
+def test_contradictions_are_refused_with_their_sentences(clash, tmp_path):
     rules = [parse_rule(text, STEPS) for text in ("cut bread never twice", *clash)]
     for each in (rules, rules[::-1]):
         with pytest.raises(OptionError, match="no video can keep the rules") as refused:
@@ -90,7 +88,7 @@ def test_contradictions_are_refused_with_their_sentences(clash, tmp_path: Path) 
     assert (tmp_path / RULES_FILE).read_text() == before
 
 
-def test_the_file_is_written_and_read_and_refused_by_its_name(tmp_path: Path) -> None:
+def test_the_file_is_written_and_read_and_refused_by_its_name(tmp_path):
     kinds = ("before", "last", "never twice", "never")
     rules = tuple(
         dict.fromkeys(r for _, r in SENTENCES if r.step != "cut before eat" and r.kind in kinds)
@@ -126,7 +124,7 @@ OURS = "# Ours.\nrules = [\n  \"eat  is last\",  # always\n  'cut bread once' # 
          "rules = [] # [x]"),
     ],
 )  # fmt: skip
-def test_a_change_keeps_comments_and_other_rules(before, added, removed, tmp_path: Path) -> None:
+def test_a_change_keeps_comments_and_other_rules(before, added, removed, tmp_path):
     file = tmp_path / RULES_FILE
     for rule, holds, after in (("add jam never", True, added), ("eat is last", False, removed)):
         file.write_text(before)
@@ -135,7 +133,7 @@ def test_a_change_keeps_comments_and_other_rules(before, added, removed, tmp_pat
             assert file.read_text() == after
 
 
-def parts(text: str) -> list[Occurrence]:
+def parts(text):
     """One part of 10 s per letter: c cut bread, a add jam, e eat."""
     places = enumerate("cae".index(letter) for letter in text)
     return [Occurrence(step, 10.0 * n, 10.0 * n + 10, 10.0, 0.9) for n, step in places]
@@ -166,7 +164,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("text", "kept", "breaks", "at", "words", "early"), BROKEN)
-def test_a_broken_rule_is_found_with_time_and_reason(text, kept, breaks, at, words, early) -> None:
+def test_a_broken_rule_is_found_with_time_and_reason(text, kept, breaks, at, words, early):
     rule = parse_rule(text, STEPS)
     assert broken_rules([rule], parts(kept), STEPS, 99.0) == []
     [found] = broken_rules([rule], parts(breaks), STEPS, 99.0)
@@ -177,7 +175,7 @@ def test_a_broken_rule_is_found_with_time_and_reason(text, kept, breaks, at, wor
     assert bool(broken_rules([rule], parts(breaks), STEPS, 99.0, ended=False)) == early
 
 
-def test_what_all_videos_do_is_proposed_and_nothing_weaker() -> None:
+def test_what_all_videos_do_is_proposed_and_nothing_weaker():
     orders = [[0, 1, 2, 3, 4], [0, 1, 3, 2, 4], [0, 1, 2, 3, 1, 4], [0, 1, 3, 2, 4], [0, 1, 2, 4]]
     videos = [np.repeat(order, 5) for order in orders]
     proposed = propose_rules(videos, 1.0, list("abcde"))

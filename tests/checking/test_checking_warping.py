@@ -45,17 +45,11 @@ def test_the_distance_is_that_of_the_best_path():
     rng = np.random.default_rng(0)
     for n, m in [(1, 1), (1, 4), (5, 2), (5, 5), (6, 4)]:
         made = [rng.normal(size=(size, 3)) for size in (n, m)]
-        one, other = (
-            Slices(
-                (rows / np.linalg.norm(rows, axis=1)[:, None] * FINE).round(),
-                np.zeros(len(rows), dtype=int),
-            )
-            for rows in made
-        )
+        units = [(rows / np.linalg.norm(rows, axis=1)[:, None] * FINE).round() for rows in made]
+        one, other = (Slices(rows, np.zeros(len(rows), dtype=int)) for rows in units)
         laid = align_slices(one, [other])
-        assert laid.apart == pytest.approx(
-            np.log(slowly_apart(1 - one.rows @ other.rows.T / FINE**2))
-        )
+        slowly = slowly_apart(1 - one.rows @ other.rows.T / FINE**2)
+        assert laid.apart == pytest.approx(np.log(slowly))
         assert laid.along.shape == (n,)
 
 
@@ -174,13 +168,9 @@ def test_each_video_is_laid_beside_the_others_as_a_model_sees_them_that_did_not_
     for place in (0, 3, videos - 1):
         group = place % 8
         others = [other for other in range(videos) if other % 8 != group]
-        chosen = [
-            others[at]
-            for at in np.linspace(0, len(others) - 1, min(32, len(others))).round().astype(int)
-        ]
-        own, *beside = (
-            slice_video(embed(group, one, None), labels[one]) for one in (place, *chosen)
-        )
+        few = np.linspace(0, len(others) - 1, min(32, len(others))).round().astype(int)
+        used = (place, *(others[at] for at in few))
+        own, *beside = (slice_video(embed(group, one, None), labels[one]) for one in used)
         assert checked.amounts["apart"][place] == pytest.approx(align_slices(own, beside).apart)
         kept, half = np.arange(len(labels[place]) // 2), checked.altered["missing half"]
         own = slice_video(embed(group, place, kept), labels[place][kept])

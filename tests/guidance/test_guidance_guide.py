@@ -36,8 +36,12 @@ def walk(guide, rows, rate=1.0):
     return [guide.push(number / rate, row) for number, row in enumerate(rows)]
 
 
+def alerts_at(guide, rows):
+    return [(state.time, alert) for state in walk(guide, rows) for alert in state.alerts]
+
+
 def alerts_of(guide, rows):
-    return [alert for state in walk(guide, rows) for alert in state.alerts]
+    return [alert for _, alert in alerts_at(guide, rows)]
 
 
 def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task):
@@ -70,12 +74,8 @@ def test_a_broken_rule_is_reported_once_and_as_soon_as_nothing_can_mend_it(tiny_
     made = parse_rules(rules, STEPS)
     runner.expectations = replace(runner.expectations, rules=made)
     states = walk(runner, shares(np.repeat([0, 1, 2, 3], 20)))
-    found = [
-        (state.time, alert.reason.partition(";")[0].removeprefix("rule: "))
-        for state in [*states, runner.end()]
-        for alert in state.alerts
-        if alert.kind == "rule"
-    ]
+    alerts = [(s.time, alert) for s in [*states, runner.end()] for alert in s.alerts]
+    found = [(time, one.reason.partition(";")[0][6:]) for time, one in alerts if one.kind == "rule"]
     assert [text for _, text in found] == [rules[1], rules[3], rules[0], rules[4]]
     assert [time < 20 for time, _ in found] == [True, True, False, False]
     assert 40 < found[2][0] < 60
@@ -99,16 +99,14 @@ def test_it_counts_rounds_and_says_when_they_end(rounds):
 
 
 def test_the_end_waits_for_the_last_round():
-    rng = np.random.default_rng(0)
-    videos = [film([0, 1, 2, 1, 2], rng) for _ in range(12)]
+    rng, order = np.random.default_rng(0), [0, 1, 2, 1, 2]
+    videos = [film(order, rng) for _ in range(12)]
     expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
-    labels = film([0, 1, 2, 1, 2], rng)
-    states = walk(Guide(Echo, 1.0, expectations, STEPS[:3], Plain().read), shares(labels)[:, :3])
-    first, last = (
-        at for at in [*np.flatnonzero(np.diff(labels)), len(labels) - 1] if labels[at] == 2
-    )
-    assert sum(chance for _, chance in states[first].next) > 0.9
-    assert sum(chance for _, chance in states[last].next) < 0.1
+    labels = film(order, rng)
+    states = walk(new_guide(expectations), shares(labels))
+    ends = [at for at in [*np.flatnonzero(np.diff(labels)), len(labels) - 1] if labels[at] == 2]
+    first, last = (sum(chance for _, chance in states[at].next) for at in ends)
+    assert (first > 0.9, last < 0.1) == (True, True)
 
 
 def test_the_past_alone_decides(tiny_task):
@@ -173,11 +171,7 @@ def test_steps_that_were_done_very_often_need_no_more_memory(tiny_task):
 
 def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task):
     labels = np.repeat([1, 0, 2, 0, 3], [20, 20, 20, 20, 200])
-    alerts = [
-        (state.time, alert)
-        for state in walk(guide(tiny_task), shares(labels))
-        for alert in state.alerts
-    ]
+    alerts = alerts_at(guide(tiny_task), shares(labels))
     kinds = [alert.kind for _, alert in alerts]
     assert sorted(set(kinds)) == ["extra", "misordered", "missed", "unusual"]
     assert len(kinds) == len({(alert.kind, alert.step) for _, alert in alerts})
@@ -220,10 +214,8 @@ def test_an_optional_step_still_waits_for_what_must_precede_it(tiny_task):
 def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(tiny_task):
     runner = guide(tiny_task)
     runner.usual[:] = 2.0  # a row is half of it
-    states = walk(runner, shares(np.repeat([0, 1, 0], 3)))
-    assert [alert.kind for state in states for alert in state.alerts if alert.step == 0] == [
-        "extra"
-    ]
+    alerts = alerts_of(runner, shares(np.repeat([0, 1, 0], 3)))
+    assert [alert.kind for alert in alerts if alert.step == 0] == ["extra"]
 
 
 def test_the_end_names_what_every_video_does_and_what_is_critical(tiny_task):
@@ -259,9 +251,7 @@ def test_a_slow_or_broken_source_keeps_the_state(tiny_task):
     runner = guide(tiny_task)
     walk(runner, shares(np.repeat([0], [20])))
     state = runner.push(500.0, shares(np.array([1]))[0], skipped=3)
-    assert state.done == (0,)
-    assert state.skipped == 3
-    assert state.step == 1
+    assert (state.done, state.skipped, state.step) == ((0,), 3, 1)
 
 
 def test_it_starts_anew_on_request(tiny_task):
@@ -312,8 +302,7 @@ def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(
             read=lambda rows: Reading(np.full(len(rows), -1), rows, np.zeros(len(rows)), rows),
             task=task,
         )
-        alerts = [(state.time, alert) for state in walk(runner, rows) for alert in state.alerts]
-        told = [(time, alert) for time, alert in alerts if alert.kind == "unknown"]
+        told = [(time, one) for time, one in alerts_at(runner, rows) if one.kind == "unknown"]
         assert [alert.kind for _, alert in told] == said
         assert all(length - 2 <= time <= length for time, _ in told)
 
@@ -398,6 +387,5 @@ def test_it_says_how_many_false_alarms_to_expect_and_what_so_few_videos_give_non
     assert "repeated" not in runner.note
     alone = learn_expectations([tiny_task.labels["video0"]], 1.0)
     assert "1 video is too few" in new_guide(alone).note
-    late = [alert.kind for state in walk(runner, shares(np.repeat([1, 0, 2], 20)))
-            for alert in state.alerts]  # fmt: skip
-    assert "missed" not in late
+    late = alerts_of(runner, shares(np.repeat([1, 0, 2], 20)))
+    assert "missed" not in {alert.kind for alert in late}

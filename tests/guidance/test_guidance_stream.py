@@ -88,10 +88,8 @@ def test_a_stream_that_drops_is_opened_again_and_says_so(caplog):
         taken = [next(samples) for _ in range(8)]
     assert len(connections) >= 2
     notes = [note for sample in taken for note in sample.notes]
-    assert any(
-        note.startswith("the source dropped (Connection reset by peer); trying again in 0.01 s")
-        for note in notes
-    )
+    words = "the source dropped (Connection reset by peer); trying again in 0.01 s"
+    assert any(note.startswith(words) for note in notes)
     assert [sample.time for sample in taken] == sorted({sample.time for sample in taken})
     assert "the source dropped" in caplog.text
 
@@ -222,9 +220,8 @@ def test_a_file_at_its_own_pace_skips_what_is_late(monkeypatch):
         slept.extend([seconds] if seconds else [])
         now += seconds
 
-    monkeypatch.setattr(
-        "stepcut.features.video.live.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep)
-    )
+    fake = SimpleNamespace(monotonic=lambda: now, sleep=sleep)
+    monkeypatch.setattr("stepcut.features.video.live.time", fake)
     samples = keep_pace((Sample(n / 2, picture(n)) for n in range(10)), Fraction(2))
     taken = []
     for sample in samples:
@@ -266,11 +263,8 @@ def transport_stream(path, frames=30):
         track.width, track.height, track.pix_fmt = 64, 48, "yuv420p"
         track.codec_context.gop_size = 5
         for number in range(frames):
-            container.mux(
-                track.encode(
-                    av.VideoFrame.from_ndarray(picture(5 * number % 256, 48, 64), format="rgb24")
-                )
-            )
+            shown = av.VideoFrame.from_ndarray(picture(5 * number % 256, 48, 64), format="rgb24")
+            container.mux(track.encode(shown))
         container.mux(track.encode(None))
     return path.read_bytes()
 

@@ -53,7 +53,6 @@ def learn_expectations(
     left_out: LeftOut | None = None,  # predictions for each video as new: all else comes from these
     videos: Sequence[str] = (),  # names; without, no video can be excluded
 ) -> Expectations:
-    """Learn what normal videos look like, and how far they may deviate."""
     check_number("false_alarms", false_alarms, 0, 1, above=True)
     if not len(labels):
         why = "labels is empty; give the labels of one training video or more."
@@ -114,7 +113,7 @@ def learn_expectations(
     for place in some:
         shortened.append([])
         steps = max(SOME, SOME * MANY // len(labels))
-        for kind, (gone, kept) in alterations(labels[place], graph, steps):
+        for kind, gone, kept in alterations(labels[place], graph, steps):
             made = shown_at(place, kept)
             one = compare(place, made, kept)
             least = min((one.likely.get(step, 0.0) for step in invariant), default=1.0)
@@ -159,8 +158,8 @@ def _evidence(
 
 def alterations(
     labels: Labels, graph: ProcedureGraph, steps: int = SOME
-) -> list[tuple[str, tuple[int, Rows]]]:
-    """Return the altered copies of a video: (kind, (removed step or -1, rows)).
+) -> list[tuple[str, int, Rows]]:
+    """Return the altered copies of a video: (kind, removed step or -1, rows).
 
     Adjacent steps are exchanged only if the graph requires their order.
     """
@@ -174,19 +173,19 @@ def alterations(
         if one[0] in graph.steps and two[0] in graph.after(one[0])
     ]
     made = [
-        (FAULTS["step"], (int(gone), every[numbers != gone]))
+        (FAULTS["step"], int(gone), every[numbers != gone])
         for gone in (some_of(list(shown), steps) if len(shown) > 1 else ())
     ]
     for (_, a, b), (_, c, d) in some_of(pairs, SOME):
         exchanged = np.concatenate([every[:a], every[c:d], every[b:c], every[a:b], every[d:]])
-        made.append((FAULTS["exchange"], (-1, exchanged)))
+        made.append((FAULTS["exchange"], -1, exchanged))
     if length > 1:
         still = every.copy()
         begin = (length - int(FROZEN * length)) // 2
         still[begin : begin + int(FROZEN * length)] = begin
         made += [
-            (FAULTS["half"], (-1, every[: length // 2])),
-            (FAULTS["slow"], (-1, np.repeat(every, 2))),
-            (FAULTS["frozen"], (-1, still)),
+            (FAULTS["half"], -1, every[: length // 2]),
+            (FAULTS["slow"], -1, np.repeat(every, 2)),
+            (FAULTS["frozen"], -1, still),
         ]
     return made

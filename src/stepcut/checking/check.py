@@ -36,7 +36,6 @@ def check_labels(
     must_find: str = "step",
     camera: Camera | None = None,
 ) -> Report:
-    """Compare the segmentation of one video with the expectations; see `Procedure.check`."""
     if alarm_at is not None:
         check_number("alarm_at", alarm_at, 0, 1, above=True)
     choose("must_find", must_find, FAULTS)
@@ -92,7 +91,6 @@ def _steps(
     length: float,
     alarm_at: float | None,
 ) -> list[StepSeen]:
-    """The probability of every step, least likely first."""
     graph, found = expectations.graph, []
     for step in sorted({*graph.steps, *range(len(names)), *expectations.severity.critical}):
         parts = compared.video.by_step.get(step, [])

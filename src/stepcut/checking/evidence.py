@@ -33,8 +33,6 @@ class Sign(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """One video compared with what is usual, given the severity of each step."""
-
     video: Observed
     usual: Usual
     severity: Severity = field(default_factory=Severity)

@@ -44,7 +44,6 @@ NAMED = 8  # names of one group that a sentence lists
 
 
 def contributions(amounts: Floats, scale: Scale) -> Floats:
-    """Contribution of each measure to the total, (5, n), from amounts (5, n)."""
     scores = scale.normal_score(amounts)
     scores[0] = np.abs(scores[0])
     return np.asarray(np.maximum(scores, -1.0))
@@ -81,8 +80,6 @@ def stand_out(amounts: Floats, candidates: Iterable[int]) -> list[int]:
 
 
 class Copy(NamedTuple):
-    """An altered copy of a reference video."""
-
     of: Count  # place of the reference video
     amounts: tuple[Amount, Amount, Amount, Amount, Amount]  # in the order of `MEASURES`
     least: Share  # probability of the least likely invariant step
@@ -92,8 +89,6 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Expectations:
-    """What a normal video looks like, and how far it may deviate."""
-
     graph: ProcedureGraph  # the usual orders; from labels, where there are labels
     usual: Usual
     false_alarms: Share  # requested share of normal videos that may raise an alarm
@@ -160,7 +155,6 @@ class Expectations:
 
     @property
     def needed(self) -> int:
-        """Least number of videos for the requested false-alarm rate."""
         return math.ceil(1 / self.false_alarms) - 1
 
     def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
@@ -222,7 +216,6 @@ class Expectations:
 
     @cached_property
     def detects_step(self) -> dict[int, float]:
-        """How often each step would be found to be missing."""
         if FAULTS["step"] not in self._hits:
             return {}
         hits, gone, _ = self._hits[FAULTS["step"]]
@@ -235,7 +228,6 @@ class Expectations:
         return {kind: _wilson(share, videos[kind]) for kind, share in self.detects.items()}
 
     def remedy(self, least: float, names: Sequence[str] = (), fault: str = "step") -> str:
-        """What would make a check conclusive."""
         chosen = self.severity.critical or self.detects_step.keys()
         shares = sorted((share, s) for s, share in self.detects_step.items() if s in chosen)
         hidden = [f"{name_of(s, names)} ({share:.0%})" for share, s in shares if share < least]
@@ -313,7 +305,6 @@ class Expectations:
 
     @property
     def advice(self) -> str:
-        """Which videos to inspect for mistakes."""
         if len(self.most_unusual) < 3:
             return ""
         first, *others = self.most_unusual[:3]
@@ -332,7 +323,6 @@ class Expectations:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`."""
         try:
             graph = ProcedureGraph.from_json(record["graph"])
             record = {"inputs": None, **record}  # early versions of 0.4.0 had none
@@ -367,7 +357,6 @@ class Expectations:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are the same to the digits of the file."""
         if not isinstance(other, Expectations):
             return NotImplemented
         same = all(getattr(self, name) == getattr(other, name) for name in MARKS)
@@ -381,7 +370,6 @@ _Saved = msgspec.defstruct("_Saved", [(name, _hints[name]) for name in SAVED])
 
 
 def _encode(value: Any) -> Any:
-    """Arrays as lists, to six digits."""
     if not isinstance(value, np.ndarray):
         raise NotImplementedError
     if (value == np.round(value)).all():

@@ -115,8 +115,6 @@ def _away(rows: Floats, centres: Floats) -> Floats:
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """Limits of normal inputs."""
-
     # Mean projected row of each reference video.
     means: list[list[Annotated[float, msgspec.Meta(gt=-1e20, lt=1e20)]]]
     apart: Number  # distance from the nearest of `means` beyond which the scene is another one
@@ -158,8 +156,6 @@ def learn_inputs(videos: Sequence[Features]) -> Inputs | None:
 
 
 class Camera(NamedTuple):
-    """What the camera of a video saw."""
-
     findings: list[Finding]
     blind: NDArray[np.bool_]  # whether each row shows nothing, (T,); such rows are background
     unchecked: str = ""  # what cannot be seen of the camera, in a sentence

@@ -258,7 +258,6 @@ class Guide:
         return State(*seen, tuple(alerts), skipped, self.steps)
 
     def _belief(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Normalise the step probabilities and apply a correction."""
         belief = np.maximum(probabilities, 1e-6)
         belief /= belief.sum()
         if self.corrected is not None:
@@ -282,7 +281,6 @@ class Guide:
     # ------------------------------------------------------------------ done steps and alarms
 
     def _count_time(self, passed: float) -> list[Alert]:
-        """Count the time of the current step; return new alerts."""
         step, usual = self.now, self.expectations.usual
         if step == BACKGROUND:
             return []
@@ -427,7 +425,6 @@ class Guide:
         return alerts
 
     def _check(self, newest: int) -> Report:
-        """Check the newest rows."""
         read = self.read(np.stack(list(self.rows)[-newest:]))
         return check_labels(
             read.labels,

@@ -46,8 +46,6 @@ ENOUGH, MOST = 5, 6  # least videos and most rules of a proposal
 
 @dataclass(frozen=True)
 class Severity:
-    """Severity of steps, by step number."""
-
     optional: frozenset[int] = frozenset()  # may be missing
     critical: frozenset[int] = frozenset()  # raise an alarm whenever they are not seen
     free: frozenset[int] = frozenset()  # may be done at any time
@@ -72,7 +70,6 @@ class Severity:
         return kinds | ({"alarm_at": limits} if limits else {})
 
     def moved(self, names: Sequence[str], others: Sequence[str]) -> "Severity":
-        """Translate step numbers from the list `names` to the list `others`."""
         record, former = self.to_json(names), dict.fromkeys(names, -1)
         return parse_severity(record, others, former=former)
 
@@ -135,8 +132,6 @@ def parse_severity(
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One rule; `str` is its sentence."""
-
     kind: Literal["before", "first", "last", "once", "never", "never twice", "lasts"]
     step: str
     other: str = ""  # the later step of `before`
@@ -155,11 +150,12 @@ class Rule(msgspec.Struct, frozen=True):
 
     def renamed(self, steps: Sequence[str], former: Mapping[str, int] = NONE) -> "Rule":
         """Return the rule with the current names of its steps; unknown names stay."""
-        names = []
-        for name in (self.step, self.other):
+
+        def current(name: str) -> str:
             number = _number(name, steps, former)
-            names.append(_bare(name) if number in (None, -1) else steps[number or 0])
-        return Rule(self.kind, *names, self.least, self.most)
+            return _bare(name) if number is None or number < 0 else steps[number]
+
+        return Rule(self.kind, current(self.step), current(self.other), self.least, self.most)
 
 
 def parse_rule(text: str, steps: Sequence[str], former: Mapping[str, int] = NONE) -> Rule:
@@ -184,7 +180,6 @@ def parse_rule(text: str, steps: Sequence[str], former: Mapping[str, int] = NONE
 def parse_rules(
     texts: Sequence[str], steps: Sequence[str], former: Mapping[str, int] = NONE
 ) -> tuple[Rule, ...]:
-    """Read several sentences; refuse contradictions."""
     rules = tuple(dict.fromkeys(parse_rule(text, steps, former) for text in texts))
     check_rules(rules)
     return rules
@@ -244,7 +239,6 @@ def change_rule(
 
 
 def check_rules(rules: Sequence[Rule]) -> None:
-    """Refuse rules that no video can keep together."""
     pairs = (pair for pair in product(rules, rules) if _contradict(*pair))
     clash: Sequence[Rule] = next(pairs, ())
     before = grouped((rule.other, rule.step) for rule in rules if rule.kind == "before")
@@ -282,7 +276,6 @@ def _bare(name: str) -> str:
 
 
 def _contradict(one: Rule, other: Rule) -> bool:
-    """Whether no video can keep both rules, in this order of the two."""
     kinds = one.kind, other.kind
     if kinds in (("first", "first"), ("last", "last")):
         return one.step != other.step

@@ -56,7 +56,6 @@ class Scale(NamedTuple):
 
     @classmethod
     def robust(cls, values: Any, least: Any) -> Self:
-        """Estimate from median and quartiles, with a spread of at `least` this."""
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75], axis=-1, keepdims=True)
         spread = (high - low) / 1.349  # of a normal distribution
         return cls(middle, np.maximum(spread, least), np.shape(values)[-1])
@@ -89,7 +88,6 @@ class Scale(NamedTuple):
         return np.copysign(-ndtri(np.maximum(stdtr(self.freedom, -np.abs(z)), 1e-300)), z)
 
     def exceeded_by(self, share: float) -> float:
-        """Value that this share of new values exceeds."""
         return float(self.middle + stdtrit(self.freedom, 1 - share) * self.width)
 
 
@@ -170,8 +168,6 @@ def _logistic(odds: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Usual:
-    """What reference videos show, each seen as if it were new."""
-
     videos: Count
     occurs: dict[Step, Count]  # videos that show each step
     # How often these videos do it.
