@@ -59,6 +59,20 @@ def test_a_project(tmp_path):
     assert list(read_folder(path)) == ["tea"]
 
 
+def test_what_old_projects_leave_out_or_write_otherwise(tmp_path):
+    tap = [4.5, "", "tap", ""]
+    for more in (
+        {"media_info": []},
+        {"media_info": {"length": []}},
+        {"file": []},
+        {"file": ""},
+        {"time offset": None},
+    ):
+        path, _ = put_project(tmp_path, events=[[4.5, 1, "tap", ["m1", None]], tap], **more)
+        assert read(path).segments == (TAP, TAP)
+        assert read(path, annotator="1").segments == (TAP,)
+
+
 def test_the_time_offset_of_an_observation_is_taken_off(tmp_path):
     """BORIS adds the offset to the time of the media."""
     events = put_project(tmp_path)[1]["observations"]["first try"]["events"]

@@ -418,13 +418,14 @@ def label_studio_export(name: str = "v") -> dict[str, Any]:
 
     sound = {"type": "labels", "value": {"start": 4.0, "end": 5.5, "labels": ["stir"]}}
     other = {"type": "choices", "value": {"choices": ["fine"]}}
+    relation = {"type": "relation", "from_id": "a", "to_id": "b"}
     ann = {"id": 8, "email": "ann@example.org"}
     return {
         "id": 1,
         "data": {"video": "/data/upload/1/ab12-v.mp4", "name": name, "fps": 10.0, "rate": "10", "steps": ["stir"]},
         "annotations": [
             {"completed_by": 7, "was_cancelled": True, "result": []},
-            {"completed_by": ann, "was_cancelled": False, "result": [region(11, 20, "pour tea"), sound, other]},
+            {"completed_by": ann, "was_cancelled": False, "result": [region(11, 20, "pour tea"), sound, other, relation]},
         ],
         "predictions": [{"model_version": "stepcut", "result": [region(1, 5, "stir")]}],
     }  # fmt: skip
@@ -437,6 +438,13 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path):
     expected = [Segment(1.0, 2.0, "pour tea"), Segment(4.0, 5.5, "stir")]
     assert read(path) == Timeline(expected, None, ("stir", "pour tea"), "v")
     assert read(path, annotator="ann@example.org") == read(path)
+    skipped = {"was_cancelled": 1, "result": []}
+    path.write_text(
+        json.dumps([{**task, "predictions": [12], "annotations": [*task["annotations"], skipped]}])
+    )
+    assert read(path).segments == tuple(
+        expected
+    )  # some exports have only the numbers of predictions
     with raises(AnnotationError, "'bob'", "['8', 'ann@example.org']"):
         read(path, annotator="bob")
     task["annotations"][0]["was_cancelled"] = False

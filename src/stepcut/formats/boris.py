@@ -36,24 +36,20 @@ class Event(msgspec.Struct, array_like=True, order=True):
     """The start or stop of a state event, or a point event, which is a click."""
 
     time: float
-    subject: str
-    code: str
-    modifier: str = ""
+    subject: Any
+    code: Any
+    modifier: Any = ""
 
 
 class Behavior(msgspec.Struct):
-    code: str
-    type: str
-
-
-class MediaInfo(msgspec.Struct):
-    length: dict[str, float | None] = {}
+    code: Any
+    type: Any
 
 
 class Observation(msgspec.Struct):
     events: list[Event]
     file: dict[str, list[str]] | list[str] | str | None = None
-    media_info: MediaInfo | None = None
+    media_info: Any = None
     offset: float | None = msgspec.field(name="time offset", default=None)
 
 
@@ -69,25 +65,27 @@ def read(record: Any, options: Options) -> list[Timeline]:
     """Read the observations (of the annotator); each media file becomes one timeline."""
     project = msgspec.convert(record, Project)
     conf = [each for _, each in sorted(project.behaviors_conf.items(), key=lambda i: int(i[0]))]
-    points = {each.code for each in conf if each.type.startswith("Point")}
-    steps = [each.code for each in conf]
-    there = {event.subject for each in project.observations.values() for event in each.events}
+    points = {str(each.code) for each in conf if str(each.type).startswith("Point")}
+    steps = [str(each.code) for each in conf]
+    there = {str(event.subject) for each in project.observations.values() for event in each.events}
     chosen, subjects = _choose_subjects(set(project.observations), there, options)
     found: list[tuple[str, Timeline]] = []
     for name in (name for name in project.observations if name in chosen):
         observation = project.observations[name]
-        if missing := sorted({event.code for event in observation.events} - set(steps)):
+        events = [
+            Event(e.time - (observation.offset or 0), str(e.subject), str(e.code), str(e.modifier))
+            for e in observation.events
+        ]
+        if missing := sorted({event.code for event in events} - set(steps)):
             what = f"observation {name!r}: {missing[0]!r} is not in the ethogram"
             raise flaw(what, "Add it in BORIS")
-        mine = [event for event in observation.events if event.subject in subjects]
-        for event in mine:
-            event.time -= observation.offset or 0
+        mine = [event for event in events if event.subject in subjects]
         segments = _pair(event for event in mine if event.code not in points)
         segments += [build_segment(e.time, e.time, e.code) for e in mine if e.code in points]
         played = observation.file or []
         played = played.get("1", []) if isinstance(played, dict) else list(played)
-        stated = observation.media_info.length if observation.media_info else {}
-        lengths = [stated.get(file) for file in played]
+        stated = (observation.media_info or {}).get("length") or {}
+        lengths = [msgspec.convert(stated.get(file), float | None) for file in played]
         if not played or (len(played) > 1 and None in lengths):
             found.append((name, Timeline(segments, None, steps, name)))
             continue

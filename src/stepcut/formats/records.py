@@ -140,15 +140,15 @@ CONFIG = ".config.xml"  # the suffix of the labelling configuration
 
 
 class Region(msgspec.Struct):
-    type: str = ""
-    value: dict[str, Any] = {}
+    type: Any = None
+    value: Any = None
     score: float | None = None
 
 
 class Answer(msgspec.Struct):
     result: list[Region]
     completed_by: Any = None
-    was_cancelled: bool | None = None
+    was_cancelled: Any = None
 
     def names(self) -> list[str]:
         """The names of the annotator: e-mail address, user name or number."""
@@ -165,13 +165,13 @@ class TaskData(msgspec.Struct):
     fps: Any = None
     rate: Any = None
     duration: float | None = None
-    steps: list[str] | None = None
+    steps: list[Any] | None = None
 
 
 class Task(msgspec.Struct):
     data: TaskData
     annotations: list[Answer] | None = None
-    predictions: list[Answer] | None = None
+    predictions: list[Any] | None = None  # of some exports only the numbers
 
     @property
     def done(self) -> list[Answer]:
@@ -254,7 +254,8 @@ def _task_timeline(task: Task, options: Options) -> Timeline:
         options = replace(options, rate=options.agreed_rate(rate, f"task of {name}"))
     regions = _regions(task, options, f"task of {name}")
     segments = [segment for region in regions for segment in _region_segments(region, options)]
-    timeline = Timeline(segments, data.duration, data.steps or (), name)
+    steps = [str(step) for step in data.steps or ()]
+    timeline = Timeline(segments, data.duration, steps, name)
     return touching(timeline, rate) if rate else timeline
 
 
@@ -274,8 +275,9 @@ def _regions(task: Task, options: Options, where: str) -> list[Region]:
     if options.confirmed and not done:
         what = "the task has only predictions, no annotation. Annotate it and export again."
         raise Absent(f"{where}: {what}")
-    results = done or task.predictions or []
-    return results[-1].result if results else []
+    if done or not task.predictions:
+        return done[-1].result if done else []
+    return msgspec.convert(task.predictions[-1], Answer).result
 
 
 def _region_segments(region: Region, options: Options) -> list[Segment]:
@@ -287,7 +289,7 @@ def _region_segments(region: Region, options: Options) -> list[Segment]:
             (float(first / rate), float((first if last == first + 1 else last) / rate))
             for first, last in frames
         ]
-    elif kind == "labels" and "start" in value:  # regions of <Audio>, in seconds
+    elif kind == "labels" and value and "start" in value:  # regions of <Audio>, in seconds
         spans = [msgspec.convert((value["start"], value["end"]), tuple[float, float])]
     else:  # choices, text and other controls of a project
         return []
