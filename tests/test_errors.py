@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from errors_kit import raises
-from stepcut.show.canvas import timelines_of
 
 from stepcut import FeatureSpec, Segment, Timeline, errors, learn, write
 from stepcut.cli.checking import check_webhook
@@ -24,6 +23,7 @@ from stepcut.paper import datasets
 from stepcut.paper.experiments import Results, run_experiment
 from stepcut.parallel.engine import Local
 from stepcut.settings import check_number
+from stepcut.show import plots
 
 KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)
@@ -113,7 +113,7 @@ WRONG: list[tuple[Callable[[], object], dict[str, object]]] = [
         {"setting": "backbone", "path": str(Path("/none/net.onnx").absolute())},
     ),
     (lambda: Local(address="x"), {"setting": "address", "value": "x"}),
-    (lambda: timelines_of({}), {"setting": "found", "value": {}}),
+    (lambda: plots.timelines({}), {"setting": "found", "value": {}}),
     (lambda: run_experiment("main", data=[]), {"setting": "data", "value": []}),
     (
         lambda: datasets.load("egoprocel", ".", sides=2),
