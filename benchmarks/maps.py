@@ -20,14 +20,14 @@ import io
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from functools import partial
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared import arguments
+from shared import Kept, arguments
 
 RATE = 2
 NUMBERS = (7, 10, 15)
@@ -209,7 +209,7 @@ def read_labels(folder: Path, lengths: dict[str, int]) -> list[NDArray[np.int64]
     return true
 
 
-def cut(folder: Path, name: str, labels: Path, workers: int) -> None:
+def cut(folder: Path, name: str, labels: Path, kept: Kept, workers: int) -> None:
     """Print `strict` F1 of every loss with every segmenter and K on one set: mean and sample
     deviation over seeds. Presets are cut by the ProCut Module with their own settings."""
     from stepcut.tables import Cell, Spread, Table
@@ -222,20 +222,23 @@ def cut(folder: Path, name: str, labels: Path, workers: int) -> None:
         for short in ["PCM"] if loss.endswith(tuple(PRESETS)) else CUTS:
             rows.setdefault(f"{loss} + {short}", []).append(int(seed))
     cells = [(row, seed, k) for row, seeds in rows.items() for seed in seeds for k in NUMBERS]
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        figures = dict(
-            zip(cells, pool.map(partial(figure, folder, name, labels), cells), strict=True)
-        )
+    todo = {
+        f"{name}: {row}, {seed}, {k}": (folder, name, labels, row, seed, k)
+        for row, seed, k in cells
+    }
+    kept.fill(figure, todo, workers)
     table = Table(["row", "seeds", *(f"K = {k}" for k in NUMBERS)], [])
     for row, seeds in rows.items():
-        found = [[figures[row, seed, k] for seed in seeds] for k in NUMBERS]
+        found = [
+            [kept.known[f"{name}: {row}, {seed}, {k}"]["f1"] for seed in seeds] for k in NUMBERS
+        ]
         means: list[Cell] = [Spread.of(each) if len(seeds) > 1 else each[0] for each in found]
         table.rows.append([row, len(seeds), *means])
     table.caption = f"{name}: conv4c maps at {RATE} per second, strict F1, stepcut {__version__}"
     print(table.markdown(), flush=True)
 
 
-def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) -> float:
+def figure(folder: Path, name: str, labels: Path, row: str, seed: int, k: int) -> dict[str, float]:
     """F1 of one row with one seed and K."""
     from stepcut.evaluation import score
     from stepcut.evaluation.compare import baseline
@@ -243,7 +246,6 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     from stepcut.methods.baselines import KMeans, smooth_embedding
     from stepcut.paper.cnc.settings import preset_settings
 
-    row, seed, k = cell
     loss, _, short = row.rpartition(" + ")
     kept = np.load(folder / (f"{name}={loss}={seed}.npz" if loss else f"{name}-pooled.npz"))
     given = [kept[video].astype(np.float32) for video in kept]
@@ -251,8 +253,10 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     found: Any
     if loss:
         plain, comma, rest = loss.partition(", as ")
-        settings = preset_settings(rest, LOSSES[plain], {}, RATE, k)[1] if comma else {}
         maker: Any = METHODS[CUTS[short]]
+        preset = preset_settings(rest, LOSSES[plain], {}, RATE, k)[1] if comma else {}
+        known = {each.name for each in fields(maker)}  # "states" is of another segmenter
+        settings = {name: value for name, value in preset.items() if name in known}
         found = maker(steps=k, rate=RATE, seed=seed, **settings).fit(given).labels_
     elif row == "uniform":
         found = baseline("uniform", true, k)
@@ -261,7 +265,7 @@ def figure(folder: Path, name: str, labels: Path, cell: tuple[str, int, int]) ->
     else:
         method: Any = METHODS[row.split(",")[0]]
         found = method(steps=k, rate=RATE, seed=seed).fit(given).labels_
-    return score(found, true, clusters=k).f1
+    return {"f1": score(found, true, clusters=k).f1}
 
 
 def main() -> None:
@@ -290,7 +294,7 @@ def main() -> None:
         train(args.folder, args.weights, args.out, *work)
     else:
         for name, place in args.labels:
-            cut(args.folder, name, Path(place), args.workers)
+            cut(args.folder, name, Path(place), Kept(args.folder / "cut.jsonl"), args.workers)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,18 @@ from stepcut.methods import StepCut
 from stepcut.tables import Table
 
 APPENDIX = Path(__file__).parents[1] / "docs" / "appendix" / "method.md"
-FIXED = {"FOLDS", "USUAL", "GROWTH", "LEAST", "NEVER", "TRANSLATIONS", "TEMPERATURE", "AGE", "MANY", "BINS"}
+FIXED = {
+    "FOLDS",
+    "USUAL",
+    "GROWTH",
+    "LEAST",
+    "NEVER",
+    "TRANSLATIONS",
+    "TEMPERATURE",
+    "AGE",
+    "MANY",
+    "BINS",
+}
 """Constants that do not take part without labels and with a given number of steps, and two of numerics."""
 Change = dict[str, Any]
 
@@ -36,13 +48,13 @@ PARTS: dict[str, tuple[Change, Change]] = {
     "the width is never halved": ({}, {"HALVINGS": 0}),
     "principal instead of slow axes": (
         {},
-        {"slow_axes": lambda videos, sigma, count=32: np.eye(videos[0].shape[1])[:, :count]},
+        {"slow_axes": lambda videos, _, count=32: np.eye(videos[0].shape[1])[:, :count]},
     ),
     "no normalisation": ({}, {"SOFT": 1e6}),
     "unit length": ({}, {"SOFT": 0.0}),
     "no balance bonus": ({}, {"BALANCE": 0.0}),
     "one Gaussian": ({}, {"FINE": 4}),
-    "no motion": ({}, {"motion": lambda slow, lag: np.zeros_like(slow)}),
+    "no motion": ({}, {"motion": lambda slow, _: np.zeros_like(slow)}),
     "discovery alone, no model of its own": ({}, {"learning.ITERATIONS": 0}),
 }
 """Name of a row: settings, and what replaces a constant or function of the method."""
@@ -50,14 +62,27 @@ PARTS: dict[str, tuple[Change, Change]] = {
 
 def constants() -> dict[str, tuple[Change, Change]]:
     """Every constant of the appendix, halved and doubled."""
-    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\S+) \|", APPENDIX.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\w+) \| (\S+) \|",
+        APPENDIX.read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
     made: dict[str, tuple[Change, Change]] = {}
     for name, module, text in rows:
         if name not in FIXED:
             for factor, word in ((0.5, "half"), (2, "double")):
                 value = float(text) * factor
-                whole = "." not in text and name not in ("WIDTH", "PRIOR", "MOTION", "MOST", "SEGMENTS")
-                made[f"{module}.{name} {word}"] = ({}, {f"{module}.{name}": round(value) if whole else value})
+                whole = "." not in text and name not in (
+                    "WIDTH",
+                    "PRIOR",
+                    "MOTION",
+                    "MOST",
+                    "SEGMENTS",
+                )
+                made[f"{module}.{name} {word}"] = (
+                    {},
+                    {f"{module}.{name}": round(value) if whole else value},
+                )
     return made
 
 
@@ -72,7 +97,9 @@ def changed(changes: Change) -> Iterator[None]:
         named = [part for part in owners if part.__name__.endswith(f".{home}")] if home else owners
         was = vars(named[0])[name]
         old += [(part, name, was) for part in owners if vars(part)[name] == was]
-        for function in {id(each): each for part in modules for each in vars(part).values()}.values():
+        for function in {
+            id(each): each for part in modules for each in vars(part).values()
+        }.values():
             if name == "AXES" and getattr(function, "__defaults__", None) == (was,):
                 old.append((function, "__defaults__", (was,)))
                 function.__defaults__ = (value,)
@@ -101,8 +128,10 @@ def main() -> None:
     kept, base = Kept(given.keep), 0.0
     table = Table(["", *(recipe.key for recipe in found), "mean", "difference"], [])
     for row, (settings, changes) in {**PARTS, **constants()}.items():
-        work: Callable[[Recipe], dict[str, float]] = lambda r, s=settings, c=changes: measure(r, s, c)  # noqa: E731
-        figures = [kept.get(f"{row} {each.key}", lambda r=each: work(r))["strict"] for each in found]
+        figures = [
+            kept.get(f"{row} {each.key}", partial(measure, each, settings, changes))["strict"]
+            for each in found
+        ]
         mean = statistics.fmean(figures)
         base = base or mean
         table.rows.append([row, *figures, mean, mean - base])
