@@ -88,29 +88,22 @@ def constants() -> dict[str, tuple[Change, Change]]:
 
 @contextmanager
 def changed(changes: Change) -> Iterator[None]:
-    """Replace names in all modules of the method that hold the same value as `module.NAME`."""
+    """Replace names in all modules of the method that have them: `NAME`, or where several modules
+    have constants of one name, `module.NAME`."""
     old: list[tuple[Any, str, Any]] = []
     for key, value in changes.items():
         home, _, name = key.rpartition(".")
         modules = [part for path, part in sys.modules.items() if path.startswith("stepcut.methods")]
         owners = [part for part in modules if name in vars(part)]
-        named = [part for part in owners if part.__name__.endswith(f".{home}")] if home else owners
+        named = [part for part in owners if part.__name__.endswith(f".{home}")] or owners
         was = vars(named[0])[name]
-        old += [(part, name, was) for part in owners if vars(part)[name] == was]
-        for function in {
-            id(each): each for part in modules for each in vars(part).values()
-        }.values():
-            if name == "AXES" and getattr(function, "__defaults__", None) == (was,):
-                old.append((function, "__defaults__", (was,)))
-                function.__defaults__ = (value,)
-        for part, each, _ in old:
-            if each == name:
-                setattr(part, name, value)
-    try:
-        yield
-    finally:
-        for part, name, value in old:
-            setattr(part, name, value)
+        for owner in owners:
+            if vars(owner)[name] == was:
+                old.append((owner, name, was))
+                setattr(owner, name, value)
+    yield
+    for owner, name, was in old:
+        setattr(owner, name, was)
 
 
 def measure(recipe: Recipe, settings: Change, changes: Change) -> dict[str, float]:

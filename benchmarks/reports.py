@@ -17,7 +17,7 @@ from stepcut.version import __version__
 
 HERE = Path(__file__).parent
 COOK = "{data}/captaincook4d {data}/captaincook4d_more"
-KNOTS2, KNOTS4 = (f"--knots {{knots{rate}}} {{data}}/knot_tying/gestures" for rate in (2, 4))
+KNOTS = "--knots {knots} {data}/knot_tying/gestures"
 
 
 class Report(NamedTuple):
@@ -32,20 +32,21 @@ class Report(NamedTuple):
 
 
 TABLE = {
-    "check": Report("verdicts.py", 90, f"{KNOTS2} --kitchens 20 --recipes {COOK}", page="verdicts"),
+    "check": Report("verdicts.py", 90, f"{KNOTS} --kitchens 20 --recipes {COOK}", page="verdicts"),
     "demo": Report("demo.py", 4),
     "experiments": Report("experiments.py", 60, "{data} --out {work} --write {report}"),
     "features": Report("extract.py", 15, page="speed"),
     "graph": Report("use.py", 1, COOK, "none", "graph"),
     "groups": Report("groups.py", 5, "{data}/captaincook4d"),
+    "parts": Report("parts.py", 30, "{data}/captaincook4d --keep {keep}"),
     "peers": Report("recipes.py", 1, f"{COOK} --keep {{work}}/recipes.jsonl"),
     "protocols": Report("protocols.py", 2, "{data}/egoprocel --write {report}"),
-    "quality": Report("quality.py", 30, "{data} {knots2} --keep {keep}"),
+    "quality": Report("quality.py", 30, "{data} {knots} --keep {keep}"),
     "recipes": Report("recipes.py", 13, f"{COOK} --keep {{work}}/recipes.jsonl"),
     "reliability": Report("soak.py", 62, "3600", "from the clock", "soak"),
-    "scale": Report("scale.py", 20, "--write {report}", "none"),
+    "scale": Report("scale.py", 20, "", "none", "figures"),
     "steps": Report("steps.py", 60, COOK),
-    "teach": Report("teach.py", 180, f"{COOK} {KNOTS4} --keep {{keep}}"),
+    "teach": Report("teach.py", 60, f"{COOK} {KNOTS} --keep {{keep}}"),
 }
 BY_HAND = {"sensors": "made with the commands in it", "what-did-not-work": "rejected ideas"}
 """Reports without a script, and why."""
@@ -60,14 +61,17 @@ def is_present(name: str) -> bool:
 def make(name: str, data: Path, work: Path) -> None:
     """Run the script of a report, and put the printed text into its page if it writes none."""
     row, page = TABLE[name], REPORTS / f"{name}.md"
-    places = {"data": data, "work": work, "keep": work / f"{name}.jsonl", "report": page}
-    places |= {f"knots{rate}": work / f"knots{rate}" for rate in (2, 4)}
+    places = {
+        "data": data,
+        "work": work,
+        "keep": work / f"{name}.jsonl",
+        "report": page,
+        "knots": work / "knots",
+    }
     words = shlex.split(row.words.format(**places))
-    for word in words:
-        if word.startswith(f"{work}/knots") and not Path(word).is_dir():
-            how = [str(data / "knot_tying/videos"), "--fps", word[-1], "-o", f"{word}.part"]
-            subprocess.run([sys.executable, "-m", "stepcut", "features", *how], check=True)
-            Path(f"{word}.part").rename(word)
+    if str(places["knots"]) in words and not places["knots"].is_dir():
+        how = [str(data / "knot_tying/videos"), "-o", str(places["knots"])]
+        subprocess.run([sys.executable, "-m", "stepcut", "features", *how], check=True)
     needed = [Path(word) for word in words if word.startswith(str(data))]
     if missing := [str(place) for place in needed if not place.exists()]:
         raise SystemExit(f"there is no {', '.join(missing)}")

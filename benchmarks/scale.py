@@ -1,14 +1,9 @@
-"""Measure the cost of workers and Ray on this machine, and extrapolate to a cluster.
-
-    python benchmarks/scale.py [--write benchmarks/reports/scale.md]
-
-Costs of a GPU in `scale_costs.json` come from 0.2.0 and `extract.py --device cuda`. Runs are
+"""Measure the cost of workers and Ray on this machine: `python benchmarks/scale.py`. Runs are
 interleaved; medians are shown.
 """
 
 from __future__ import annotations
 
-import json
 import platform
 import tempfile
 import time
@@ -23,35 +18,22 @@ from extract import FPS, decoding, make_films, make_long_film, peak_of_worker
 from extract import measure as timed
 from stepcut.features.extract import extract
 from stepcut.features.video.sample import sample_frames
-from stepcut.files.atomic import write_json
 from stepcut.parallel.engine import Local, count_cores
 from stepcut.progress import duration
 from stepcut.version import __version__
 
-KEPT = Path(__file__).with_name("scale_costs.json")
-HOURS = {"EgoProceL": 62, "Ego4D": 3670}
-TASKS = {"EgoProceL": 16, "Ego4D": 947}
-"""Ego4D has no tasks; as many as at EgoProceL's 3.9 hours each."""
-SIZES = (("1 GPU, 16 cores", 1, 16), ("8 GPUs, 128 cores", 8, 128), ("100 CPU workers", 0, 100))
+HOURS, CORES = 62, 100
+"""EgoProceL on a cluster."""
 Costs = dict[str, Any]
 
 
 def main() -> None:
     parser = shared.arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="keep costs and tables")
-    args = parser.parse_args()
-    costs = json.loads(KEPT.read_text())
-    costs |= measure(args.rounds)
-    tables = {"figures": figures(costs), "plan": plan(costs)}
-    print("\n\n".join(tables.values()))
-    if args.write:
-        write_json(KEPT, costs)
-        args.write.write_text(shared.fill(args.write.read_text(), tables))
+    print(figures(measure(parser.parse_args().rounds)))
 
 
 def measure(rounds: int) -> Costs:
-    """Measure all costs of this machine."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         films = make_films(folder, count=6, seconds=60)
@@ -136,33 +118,13 @@ def figures(costs: Costs) -> str:
         "a frame, decoded and embedded, on one core": f"{1000 * costs['cpu_frame']:.1f} ms, "
         f"of which {1000 * costs['cpu_decode']:.1f} ms decoding",
         "a training iteration on vectors, on one core": f"{1000 * costs['cpu_step']:.1f} ms",
-        "the same on maps, on an H200 (0.2.0)": f"{1000 * costs['gpu_step']:.1f} ms",
-        "a frame embedded by an H200 (`extract.py`)": f"{1000 * costs['gpu_frame']:.2f} ms",
+        f"{HOURS} hours of video at {FPS} frames per second, {CORES} cores": duration(
+            HOURS * 3600 * FPS * costs["cpu_frame"] / (CORES * costs["efficiency"])
+        ),
     }
     head = f"stepcut {costs['version']}, {m['cores']} cores ({costs['machine']}): {m['frames']} frames "
     head += f"of 640x480 videos, {m['rounds']} interleaved runs, medians.\n\n| | |\n|---|---|"
     return "\n".join([head, *(f"| {what} | {value} |" for what, value in rows.items())])
-
-
-def plan(costs: Costs) -> str:
-    """Time and cost of every size for every collection, and its bottleneck: on GPUs the slower of
-    decoding on all cores and the network on all GPUs; tasks are learned in parallel.
-    """
-    lines = ["| data | hardware | features | learning | cost | bottleneck |", "|---" * 6 + "|"]
-    for data, hours in HOURS.items():
-        frames, tasks = hours * 3600 * FPS, TASKS[data]
-        for name, gpus, cores in SIZES:
-            network = costs["gpu_frame"] / gpus if gpus else 0.0
-            decode = costs["cpu_decode" if gpus else "cpu_frame"] / (cores * costs["efficiency"])
-            see = frames * max(decode, network)
-            step, steps = (costs["gpu_step"], 10_000) if gpus else (costs["cpu_step"], 1_000)
-            learn = -(-tasks // (gpus or cores)) * steps * step
-            slow = "decoding" if gpus and decode > network else "the network"
-            limit = "training: one GPU for each task" if learn > see else slow
-            price = (see + learn) / 3600 * (gpus * costs["gpu_price"] + cores * costs["cpu_price"])
-            cells = f"{data}, {hours:,} h", name, duration(see), duration(learn)
-            lines.append(f"| {' | '.join(cells)} | ${price:,.2f} | {limit} |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

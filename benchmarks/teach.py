@@ -3,7 +3,7 @@
     python benchmarks/teach.py DATA [DATA ...] [--knots FEATURES GESTURES] --keep teach.jsonl [--draws 5]
 
 DATA is a folder that `stepcut data info captaincook4d` describes, with features. FEATURES is what
-`stepcut features --fps 2 -o FEATURES` makes of the knot-tying videos, GESTURES the folder of their labels.
+`stepcut features -o FEATURES` makes of the knot-tying videos, GESTURES the folder of their labels.
 Every column is kept in the `--keep` file as soon as it is known, so a second call continues where the first stopped.
 
 Annotations are made from the true labels: a click lies anywhere in the middle half of a segment. Scores are of the
