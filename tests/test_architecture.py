@@ -11,7 +11,7 @@ import stepcut
 ROOT = Path(stepcut.__file__).parent
 
 LAYERS = [
-    {"errors", "version", "plugins", "settings", "compute"},
+    {"errors", "version", "plugins", "settings", "compute", "moved"},
     {"progress", "tables", "colours", "rate", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},

@@ -1,5 +1,6 @@
 """The public names: exact, documented, and quick to import."""
 
+import importlib
 import inspect
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import stepcut
 from stepcut.errors import FeatureError, OptionError
 from stepcut.evaluation import score
 from stepcut.formats import left_out, read_folder, write_folder
+from stepcut.moved import MOVED
 from stepcut.paper.datasets import load as load_tasks
 from stepcut.paper.experiments import run_experiment
 from stepcut.toy import make_kitchen, toy_features, write_script
@@ -143,3 +145,13 @@ def test_numbers_of_numpy_are_numbers(procedure, tmp_path):
     stepcut.write(tmp_path / "all.json", {0: TEA, 1: TEA})
     assert stepcut.read(tmp_path / "all.json", video=1).video == "1"
     assert len(stepcut.evaluate(procedure, procedure.timelines, seed=np.int64(1)).rows) == 4
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_modules_that_moved_keep_their_old_names_with_a_warning(old):
+    sys.modules.pop(old, None)
+    with pytest.warns(FutureWarning, match=f"{MOVED[old]}; the old name ends"):
+        module = importlib.import_module(old)
+    new = importlib.import_module(MOVED[old])
+    assert module is new
+    assert new.__spec__.name == MOVED[old]

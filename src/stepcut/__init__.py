@@ -7,6 +7,7 @@
 
 import importlib
 
+from stepcut import moved as moved
 from stepcut.version import __version__
 
 # Not imported from typing, which is slow: `python -m stepcut` handles Ctrl-C only after this file.
