@@ -68,6 +68,7 @@ class Learned:
             left_out=left_out,
             embeddings=[one.embedding for one in readings],
             videos=[str(place) for place in range(len(rows))],
+            labelled=labels is not None,
         )
 
     def check(self, rows: Rows) -> Report:

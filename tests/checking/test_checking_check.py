@@ -353,6 +353,17 @@ def test_few_videos_limit_the_false_alarm_rate(videos, promised, rng):
         assert {pace.spread for pace in usual.paces.values()} == {usual.length.spread}
 
 
+def test_without_labels_the_limit_is_stricter_and_twice_the_rate_is_stated(rng):
+    learned = [film([0, 1, 2, 3], rng) for _ in range(40)]
+    known, unknown = (learn_expectations(learned, 1.0, labelled=each) for each in (True, False))
+    assert (known.promised, unknown.promised) == (0.05, 0.1)
+    assert unknown.limit > known.limit
+    assert unknown.few.startswith("With 40 videos and no labels the rate of false alarms cannot")
+    assert unknown.few.endswith("be set below 10% (5% was requested); label three videos.")
+    assert not known.few
+    assert not type(unknown).from_json(unknown.to_json()).labelled
+
+
 def test_a_very_short_video_is_explained(tiny_task):
     report = checked(tiny_task, np.array([0]))
     (length,) = [one for one in report.unusual if one.step is None]

@@ -52,6 +52,7 @@ def learn_expectations(
     embeddings: Sequence[Floats] | None = None,  # (T, p); without, no other task is detected
     left_out: LeftOut | None = None,  # predictions for each video as new: all else comes from these
     videos: Sequence[str] = (),  # names; without, no video can be excluded
+    labelled: bool = True,  # whether a person labelled any of them
 ) -> Expectations:
     check_number("false_alarms", false_alarms, 0, 1, above=True)
     if not len(labels):
@@ -131,6 +132,7 @@ def learn_expectations(
         usual=usual,
         false_alarms=false_alarms,
         amounts=ways if several else {},
+        labelled=labelled,
         invariant=invariant,
         altered=altered,
         task=learn_task(shown, some, new.looks, shortened),

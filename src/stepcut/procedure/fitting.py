@@ -137,6 +137,7 @@ def _expect(
         false_alarms=config.false_alarms,
         embeddings=[readings[k].embedding for k in normal],
         videos=[features[k].name for k in normal],
+        labelled=not unlabelled,
     )
     return replace(expectations, inputs=learn_inputs([features[k] for k in normal]))
 
