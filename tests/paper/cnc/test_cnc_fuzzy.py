@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepcut.paper.cnc.fuzzy import fuzzy_c_means, memberships
+from stepcut.paper.cnc.procut import fuzzy_c_means, memberships
 
 
 def textbook(x: Any, centres: Any, m: float, turns: int) -> tuple[Any, Any, float]:

@@ -28,17 +28,14 @@ class Halves(KMeans):
 @pytest.fixture
 def videos():
     rng = np.random.default_rng(0)
-    return {
-        f"v{n}": np.repeat(np.eye(3, 8), 12, axis=0) + 0.1 * rng.normal(size=(36, 8))
-        for n in range(3)
-    }
+    steps = np.repeat(np.eye(3, 8), 12, axis=0)
+    return {f"v{n}": steps + 0.1 * rng.normal(size=(36, 8)) for n in range(3)}
 
 
 def test_a_segmenter_object_is_saved_and_loaded(videos, tmp_path):
     own = ProCut(steps=3, smoothness=4.5, seed=3)
-    learned = sc.learn(
-        videos, method=CnC(steps=3, segmenter=own, train=QUICK), output=tmp_path / "p.proc"
-    )
+    method = CnC(steps=3, segmenter=own, train=QUICK)
+    learned = sc.learn(videos, method=method, output=tmp_path / "p.proc")
     loaded = sc.load(tmp_path / "p.proc")
     assert loaded.method.settings() == learned.method.settings()
     assert isinstance(loaded.method, CnC)
@@ -51,11 +48,8 @@ def test_a_segmenter_object_is_saved_and_loaded(videos, tmp_path):
 
 
 def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(videos, tmp_path):
-    learned = sc.learn(
-        videos,
-        method=CnC(steps=2, segmenter=Halves(steps=2), train=QUICK),
-        output=tmp_path / "p.proc",
-    )
+    method = CnC(steps=2, segmenter=Halves(steps=2), train=QUICK)
+    learned = sc.learn(videos, method=method, output=tmp_path / "p.proc")
     with raises(ProcedureError, ":Halves", "trust=True"):
         sc.load(tmp_path / "p.proc")
     loaded = sc.load(tmp_path / "p.proc", trust=True)

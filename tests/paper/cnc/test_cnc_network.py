@@ -39,14 +39,8 @@ def test_fast_path_equals_the_plain_network(context, size):
         out.square().sum().backward()
         network.eval()
         gradients = [p.grad.clone() for p in network.parameters() if p.grad is not None]
-        results.append(
-            [
-                out.detach(),
-                *gradients,
-                *(b.clone() for b in network.buffers()),
-                run(network, maps).detach(),
-            ]
-        )
+        buffers = [b.clone() for b in network.buffers()]
+        results.append([out.detach(), *gradients, *buffers, run(network, maps).detach()])
     for slow, fast in zip(*results, strict=True):
         torch.testing.assert_close(fast, slow)
 
@@ -88,21 +82,17 @@ def test_vector_encoder_is_two_convolutions():
     torch.manual_seed(0)
     network = VectorEncoder(features=9, components=4, dim=3, hidden=6)
     rows = torch.randn(2, VectorEncoder.TAPS, 4)
-    first = torch.nn.functional.conv1d(
-        rows.transpose(1, 2), network.conv1.weight.view(6, 3, 4).transpose(1, 2), network.conv1.bias
-    ).relu()
-    second = torch.nn.functional.conv1d(
-        first, network.conv2.weight.view(3, 3, 6).transpose(1, 2), network.conv2.bias
-    )
+    one, two = network.conv1, network.conv2
+    weights = one.weight.view(6, 3, 4).transpose(1, 2), two.weight.view(3, 3, 6).transpose(1, 2)
+    first = F.conv1d(rows.transpose(1, 2), weights[0], one.bias).relu()
+    second = F.conv1d(first, weights[1], two.bias)
     expected = second[:, :, 0] + rows[:, 2] @ network.straight.weight.T
     torch.testing.assert_close(network(rows), expected)
 
 
 def test_draw_is_sorted_different_and_padded():
     lengths = [50, 8, 40, 30, 60, 70]
-    (batch,) = draw(
-        np.random.default_rng(0), lengths, videos=6, frames=16, offsets=(-0.5, 0.0), rate=2.0
-    )
+    (batch,) = draw(np.random.default_rng(0), lengths, 6, 16, (-0.5, 0.0), rate=2.0)
     assert batch.context.shape == (6, 16, 2)
     context, times, durations, mask = (part.numpy() for part in batch.parts())
     starts = np.cumsum([0, *lengths])
@@ -115,19 +105,15 @@ def test_draw_is_sorted_different_and_padded():
         assert durations[place] == lengths[video] / 2
         back = context[place, mask[place], 0]
         np.testing.assert_array_equal(back, np.maximum(rows - 1, starts[video]))
-        np.testing.assert_allclose(
-            times[place, mask[place]], (rows - starts[video]) / lengths[video]
-        )
+        expected = (rows - starts[video]) / lengths[video]
+        np.testing.assert_allclose(times[place, mask[place]], expected)
 
 
 def test_context_is_in_seconds():
     rows = np.array([0, 10, 59])
     assert context_rows(rows, 60, (-0.5, 0.0), rate=30).tolist() == [[0, 0], [0, 10], [44, 59]]
-    assert context_rows(rows, 60, (-2.0, 0.0, 2.0), rate=Fraction(30000, 1001)).tolist() == [
-        [0, 0, 59],
-        [0, 10, 59],
-        [0, 59, 59],
-    ]
+    ntsc = context_rows(rows, 60, (-2.0, 0.0, 2.0), rate=Fraction(30000, 1001))
+    assert ntsc.tolist() == [[0, 0, 59], [0, 10, 59], [0, 59, 59]]
 
 
 def test_preparation_centres_smooths_and_projects():
@@ -136,10 +122,8 @@ def test_preparation_centres_smooths_and_projects():
     plain = centre_and_smooth(x, rate=1, seconds=0)
     np.testing.assert_allclose(plain, x - x.mean(0), atol=1e-5)
     smooth = centre_and_smooth(x, rate=2, seconds=1.5)
-    place = np.arange(50)
-    weights = np.exp(-0.5 * ((place[:, None] - place[None]) / 3.0) ** 2) * (
-        abs(place[:, None] - place[None]) <= 12
-    )
+    apart = np.arange(50)[:, None] - np.arange(50)
+    weights = np.exp(-0.5 * (apart / 3.0) ** 2) * (abs(apart) <= 12)
     expected = (weights @ (x - x.mean(0))) / weights.sum(1, keepdims=True)
     np.testing.assert_allclose(smooth, expected, atol=1e-5)
     network = VectorEncoder(features=6, components=3, dim=2, hidden=4, smooth=0)
@@ -158,10 +142,8 @@ def test_the_unit_of_the_features_makes_no_difference(unit):
     rows = network.store(unit * x, torch.device("cpu"))
     assert float(rows.square().mean()) == pytest.approx(1, rel=1e-3)
     # Nothing but what single precision rounds.
-    network.learn_axes([np.full((40, 6), unit, np.float32)])
-    assert (
-        float(network.store(np.full((40, 6), unit, np.float32), torch.device("cpu")).abs().max())
-        < 0.5
-    )
+    still = np.full((40, 6), unit, np.float32)
+    network.learn_axes([still])
+    assert float(network.store(still, torch.device("cpu")).abs().max()) < 0.5
     network.learn_axes([0 * x])
     assert network.axes.isfinite().all()

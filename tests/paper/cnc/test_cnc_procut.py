@@ -7,7 +7,7 @@ from errors_kit import raises
 from stepcut.errors import OptionError
 from stepcut.methods.baselines import KMeans
 from stepcut.paper.cnc.graph import chain, energy, window_links
-from stepcut.paper.cnc.procut import ProCut
+from stepcut.paper.cnc.procut import ProCut, Subset
 
 
 def kitchen(rate, seed=0, noise=0.9):
@@ -119,3 +119,13 @@ def test_as_the_authors_code_numbers_have_an_order_and_videos_are_joined():
     assert [len(set(labels.tolist())) for labels in half.labels_] == [2, 2]
     with raises(OptionError, "'numbers'"):
         ProCut(change="number").fit(videos)
+
+
+def test_the_default_of_subset_selection_is_ten_states_per_step():
+    rng = np.random.default_rng(0)
+    videos = [rng.normal(size=(60, 4)).astype(np.float32) for _ in range(2)]
+    plain, ten, five = (
+        Subset(steps=3, states=states).fit(videos).state() for states in (None, 30, 15)
+    )
+    assert all(np.array_equal(plain[key], ten[key]) for key in plain)
+    assert any(not np.array_equal(plain[key], five[key]) for key in plain)

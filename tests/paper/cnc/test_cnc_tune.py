@@ -47,16 +47,8 @@ def test_tuning_end_to_end_is_exact_in_parts():
     np.testing.assert_allclose(maps.numpy(), plain(frames[0]), rtol=2e-3, atol=2e-3)
     results = []
     for chunk in (1000, 5):
-        embedder = Embedder.of(
-            tune_backbone=True,
-            backbone=backbone,
-            chunk=chunk,
-            dim=4,
-            hidden=6,
-            iterations=2,
-            rate=2,
-            frames=8,
-        )
+        small = {"dim": 4, "hidden": 6, "iterations": 2, "rate": 2, "frames": 8}
+        embedder = Embedder.of(tune_backbone=True, backbone=backbone, chunk=chunk, **small)
         out = embedder.fit(frames).transform(frames)
         network = embedder.network_
         assert isinstance(network, FrameEncoder)

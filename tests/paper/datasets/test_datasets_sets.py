@@ -1,20 +1,28 @@
 """Every data set returns tasks, videos, timelines in seconds, step names, and missing files."""
 
+import contextlib
+import json
 import logging
+import re
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import datasets_trees as trees
 import numpy as np
 import pytest
 from errors_kit import raises
 
+from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, DataError, FeatureError, OptionError
 from stepcut.formats import write
+from stepcut.formats.records import video_rate
 from stepcut.paper.datasets import DATASETS, Task, TaskVideo, egoprocel, find_dataset, load
 from stepcut.paper.datasets.egoprocel import collapse_views, fullest
+from stepcut.procedure.lengths import video_duration
 from stepcut.timeline import Segment, Timeline
 
+STEPS = "complete_step_annotations.json"
 MAKERS = {
     "egoprocel": trees.egoprocel_tree,
     "crosstask": trees.crosstask_tree,
@@ -49,15 +57,10 @@ def test_every_data_set_gives_the_same_thing(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
-def test_a_root_that_is_not_there(name, tmp_path):
-    with raises(DataError, f"stepcut data info {name}"):
-        load(name, tmp_path / "nowhere")
-
-
-@pytest.mark.parametrize("name", list(DATASETS))
-def test_an_empty_root(name, tmp_path):
-    with raises(DataError, f"stepcut data info {name}"):
-        load(name, tmp_path)
+def test_a_root_that_is_not_there_or_empty(name, tmp_path):
+    for root in (tmp_path / "nowhere", tmp_path):
+        with raises(DataError, f"stepcut data info {name}"):
+            load(name, root)
     assert find_dataset(name).examine(tmp_path).missing
 
 
@@ -71,9 +74,11 @@ def test_what_macos_leaves_beside_every_file_is_passed_over(name, tmp_path):
     assert find_dataset(name).examine(root) == before
 
 
-def test_an_unknown_name():
+def test_an_unknown_name_or_view():
     with raises(OptionError, "'egoprocel'?", value="egoprocl"):
         load("egoprocl", ".")
+    with raises(OptionError, setting="view", value="front", allowed=[*egoprocel.VIEWS]):
+        load("egoprocel", ".", view="front")
 
 
 # ---------------------------------------------------------------------- EgoProceL
@@ -103,16 +108,6 @@ def test_egoprocel_views(view, camera, tmp_path):
     assert [video.name for video in sandwich] == [f"S07_Sandwich_{camera}-100"]
 
 
-def test_egoprocel_unknown_view(tmp_path):
-    with raises(
-        OptionError,
-        setting="view",
-        value="front",
-        allowed=["egocentric", "top", "back", "left", "right"],
-    ):
-        load("egoprocel", trees.egoprocel_tree(tmp_path), view="front")
-
-
 def test_egoprocel_root_may_be_the_annotations_and_folders_differ_in_case(tmp_path):
     root = trees.egoprocel_tree(tmp_path) / "annotations"
     (root / "EGTEA_Gaze+").rename(root / "egtea gaze")
@@ -136,16 +131,15 @@ def test_egoprocel_reports_missing_and_inconsistent_files(tmp_path):
     assert "step 1 is 'unfold' here, elsewhere 'open'" in problems
     bike = next(task for task in found.tasks if task.name == "Toy Bike (MECCANO)")
     assert {video.name: video.duration for video in bike}["0002"] == 8.0
+    trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,open\n")
+    with raises(AnnotationError, "0002.csv, line 2", "'open'"):
+        load("egoprocel", root)
 
 
 @pytest.mark.parametrize(
     ("name", "file", "text"),
     [
-        (
-            "captaincook4d",
-            "annotations/complete_step_annotations.json",
-            '[{"recording_id": "5_1"}]',
-        ),
+        ("captaincook4d", f"annotations/{STEPS}", '[{"recording_id": "5_1"}]'),
         ("captaincook4d", "annotations/error_annotations.json", '{"5_1": []}'),
         ("captaincook4d", "task_graphs/coffee.json", '{"steps": {}}'),
         ("egoprocel", "egoprocel.json", '{"tent": {"handles": []}}'),
@@ -158,13 +152,6 @@ def test_an_invalid_file_is_named(name, file, text, tmp_path):
     trees.put(tmp_path / file, text)
     with raises(AnnotationError, Path(file).name):
         load(name, tmp_path)
-
-
-def test_egoprocel_bad_label_file_is_named_with_its_line(tmp_path):
-    root = trees.egoprocel_tree(tmp_path)
-    trees.put(root / "annotations/MECCANO/0002.csv", "0,2,1 unfold\n3,4,open\n")
-    with raises(AnnotationError, "0002.csv, line 2", "'open'"):
-        load("egoprocel", root)
 
 
 def test_egoprocel_json_collapses_views(tmp_path):
@@ -269,11 +256,9 @@ def test_procel(tmp_path):
     one, two = (video.timeline for video in coffee)
     assert one is not None
     assert two is not None
-    assert (one.video, one.segments) == (
-        "coffee_0001",
-        (Segment(1, 2, "grind coffee"), Segment(5, 6, "grind coffee")),
-    )
-    assert (two.video, two.segments) == ("coffee_0002", (Segment(3, 4.5, "pour water"),))
+    assert (one.video, two.video) == ("coffee_0001", "coffee_0002")
+    assert one.segments == (Segment(1, 2, "grind coffee"), Segment(5, 6, "grind coffee"))
+    assert two.segments == (Segment(3, 4.5, "pour water"),)
     trees.put(root / "ProceL_dataset" / "make_coffee" / "readme.txt", "1\tonly_one\tx\n")
     found = find_dataset("procel").examine(root)
     assert "1 names for 2 annotated videos" in "\n".join(found.problems)
@@ -305,11 +290,8 @@ def test_captaincook4d(tmp_path):
     assert good.timeline == Timeline(
         [Segment(1, 3, "Grind the beans"), Segment(2.5, 9, "pour water")], 10.0, task.steps, "5_1"
     )
-    assert (good.rate, good.duration, good.about) == (
-        Fraction(1),
-        10.0,
-        {"person_id": "2", "environment": "3"},
-    )
+    assert (good.rate, good.duration) == (Fraction(1), 10.0)
+    assert good.about == {"person_id": "2", "environment": "3"}
     assert good.errors == ()
     assert good.read_features("omnivore").dtype == np.float32
     assert bad.errors == (("Grind the beans", "missing step"), ("pour water", "technique error"))
@@ -416,25 +398,100 @@ def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path):
     assert first.timeline is not None
     # Not its namesake of another part.
     assert first.path == json_form / "videos" / "pc_assembly" / "Head_1.mp4"
-    eggs = {
-        view: load("egoprocel", json_form, view=view)[-1].videos[0].path
-        for view in ("egocentric", "top")
-    }
-    assert {view: path.stem if path else None for view, path in eggs.items()} == {
-        "egocentric": "S07_Eggs_7150991-100",
-        "top": "S07_Eggs_7151020-100",
-    }
+    for view, camera in (("egocentric", "7150991"), ("top", "7151020")):
+        path = load("egoprocel", json_form, view=view)[-1].videos[0].path
+        assert path is not None
+        assert path.stem == f"S07_Eggs_{camera}-100"
 
 
 def test_captaincook4d_in_two_folders_is_one_data_set(tmp_path):
     for name in ("one", "two"):
         trees.captaincook4d_tree(tmp_path / name)
-    steps = tmp_path / "two" / "annotations" / "complete_step_annotations.json"
+    steps = tmp_path / "two" / "annotations" / STEPS
     steps.write_text(steps.read_text().replace("Coffee", "Ramen"))
-    assert [task.name for task in load("captaincook4d", tmp_path)] == ["Coffee", "Ramen"]
-    assert [task.name for task in load("captaincook4d", [tmp_path / "one", tmp_path / "two"])] == [
-        "Coffee",
-        "Ramen",
-    ]
+    for root in (tmp_path, [tmp_path / "one", tmp_path / "two"]):
+        assert [task.name for task in load("captaincook4d", root)] == ["Coffee", "Ramen"]
     missing = " ".join(find_dataset("captaincook4d").examine(tmp_path).missing)
     assert "22 of 24 recipes are missing" in missing
+
+
+# ---------------------------------------------------------------------- lengths of videos
+
+
+@pytest.fixture
+def film(tmp_path):
+    """Thirty frames at 12 a second: two and a half seconds."""
+    path = tmp_path / "tea" / "a.mp4"
+    path.parent.mkdir()
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=12)
+        stream.width, stream.height = 32, 32
+        for _ in range(30):
+            frame = av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+def test_length_and_rate(film):
+    assert video_duration(film) == pytest.approx(2.5)
+    assert video_rate(str(film)) == Fraction(12)
+    film.with_suffix(".txt").write_text("no video")
+    assert video_duration(film.with_suffix(".txt")) is None
+    assert video_rate("no such file") is None
+
+
+def test_the_foreground_is_of_the_true_length(film):
+    write(film.with_suffix(".csv"), Timeline([Segment(0, 1, "pour")]))
+    (task,) = load("folder", film.parent)
+    assert task.videos[0].duration == pytest.approx(2.5)
+    assert task.timelines["a"].duration == pytest.approx(2.5)
+
+
+def test_label_studio_asks_the_video_for_its_rate(film):
+    path = film.parent / "tasks.json"
+    write(path, Timeline([Segment(0, 1, "pour")], video=str(film)), "label-studio")
+    (task,) = json.loads(path.read_text())
+    assert (task["data"]["rate"], task["data"]["fps"]) == ("12", 12.0)
+    assert task["predictions"][0]["result"][0]["value"]["ranges"] == [{"start": 1, "end": 12}]
+
+
+# ---------------------------------------------------------------------- docs/data.md
+
+DOC = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+
+
+def test_every_data_set_is_in_the_table():
+    named = re.findall(r"^\| `(\w+)` \|", DOC, flags=re.MULTILINE)
+    assert named == list(DATASETS)
+    for name in named:
+        count = len(DATASETS[name].tasks) or "any"
+        assert re.search(rf"^\| `{name}` \|.*\| {count} \|$", DOC, flags=re.MULTILINE)
+
+
+def test_every_task_of_egtea_is_mapped():
+    for title, info in DATASETS["egoprocel"].tasks.items():
+        if info.part == "EGTEA":
+            folder = info.folder.partition("/")[2]
+            row = rf"^\| {title} \| `{folder}` \|.*-{folder}` \| `{info.key}` \| {info.videos} \| {info.steps} \|"
+            assert re.search(row, DOC, flags=re.MULTILINE), title
+
+
+def test_the_commands_run(tmp_path):
+    trees.egoprocel_json(tmp_path)
+    (shell,) = re.findall(r"```sh\n(.*?)```", DOC, flags=re.DOTALL)
+    for line in shell.splitlines():
+        words = [
+            str(tmp_path) if word == "DIR" else word for word in line.partition("#")[0].split()
+        ]
+        assert words[:2] == ["stepcut", "data"]
+        assert main(words[1:]) == (1 if words[2] == "check" else 0)
+
+
+def test_the_example_runs(tmp_path, capsys):
+    trees.put(tmp_path / "kitchen" / "a.mp4", "no video")
+    trees.put(tmp_path / "kitchen" / "a.csv", "0,1,pour\n")
+    (python,) = re.findall(r"```python\n(.*?)```", DOC, flags=re.DOTALL)
+    with contextlib.chdir(tmp_path):
+        exec(python, {})
+    assert "kitchen ('pour',)" in capsys.readouterr().out

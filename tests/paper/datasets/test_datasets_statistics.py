@@ -74,22 +74,13 @@ def test_videos_without_length_or_timeline() -> None:
     )
     table = statistics([task])
     assert table.rows[0] == ["t", 1, 1, None, 0.0, 0.0]
-    assert table.notes == [
-        "t: odd.",
-        "1 videos have no known length; foreground and hours exclude them.",
-    ]
-    assert statistics([Task("t", [], ())], more=True).rows[0][3:] == [
-        None,
-        None,
-        None,
-        0,
-        0.0,
-        None,
-        None,
-    ]
+    unknown = "1 videos have no known length; foreground and hours exclude them."
+    assert table.notes == ["t: odd.", unknown]
+    bare = statistics([Task("t", [], ())], more=True).rows[0]
+    assert bare[3:] == [None, None, None, 0, 0.0, None, None]
 
 
-def test_forms() -> None:
+def test_forms(tmp_path: Path) -> None:
     about = DataSet(
         "mine",
         "Mine",
@@ -102,16 +93,12 @@ def test_forms() -> None:
     assert list(rows[0]) == COLUMNS
     shown = {str(row[0]): row[1:] for row in table.rows}
     assert shown["tea (published)"][:5] == [3, 4, 0.5, 0.1, 0.2]
-    assert shown["total (published)"][0] == 3
-    assert shown["total (published)"][6] == 2.0
-    assert shown["mean over tasks (published)"][1] == 4.0
-    assert shown["mean over tasks (published)"][7] == 1.5
+    assert (shown["total (published)"][0], shown["total (published)"][6]) == (3, 2.0)
+    mean = shown["mean over tasks (published)"]
+    assert (mean[1], mean[7]) == (4.0, 1.5)
     assert "\\begin{tabular}" in table.latex()
     assert json.loads(table.json())["rows"][1]["repeated"] == 0.2
     assert table.text().startswith("Tea\ntask ")
-
-
-def test_plot(tmp_path: Path) -> None:
     plot_statistics(statistics([make_task(1)], r"Tea for $\euro5$"), tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 

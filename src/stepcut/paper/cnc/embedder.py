@@ -32,7 +32,6 @@ from stepcut.paper.cnc.settings import (
     Losses,
     Network,
     Training,
-    check_groups,
     find_loss,
     gather,
     spread,
@@ -46,39 +45,18 @@ from stepcut.settings import SEEDS, build, check_fields, setting
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """A custom loss: a function of embeddings (B, T, d), times (B, T), durations (B,), mask (B, T)."""
 
-PAPERS: dict[str, Any] = {
-    "learning_rate": 1e-4,
-    "stride": 0.5,
-    "iterations": 10_000,
-    "patience": 500,
-    "hidden": 256,
-}
-"""Defaults of settings left at None, for maps and frames: the values of the paper."""
+PAPERS: dict[str, Any] = {"learning_rate": 1e-4, "stride": 0.5, "patience": 500, "hidden": 256}
+PAPERS["iterations"] = 10_000
 FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200, "hidden": 128}
-"""Defaults of settings left at None, for vectors."""
+"""Defaults of settings left at None, for maps and frames (those of the paper), and for vectors."""
 
 
 @dataclass
 class Embedder:
     """Learn an embedding from the features of several videos of one task, without labels.
 
-    The same seed gives the same numbers on one machine.
-
-    Parameters
-    ----------
-    loss
-        `tc3i`, `tcc`, `lav`, `lav+tcc`, or a custom function, also as `package.module:function`.
-    rate
-        Feature rows per second.
-    seed
-        Seed of the initial weights and of the sampled frames.
-    network, training, losses
-        Groups of settings; `Embedder.of` takes all settings as keywords.
-    backbone
-        With `network.tune_backbone`: a module from frames `(n, H, W, 3)` to maps `(n, C, h, w)`, or
-        the settings of a network: `{"backbone": "resnet50", "weights": FILE}`.
-    device
-        `cpu` or `cuda`. None uses the GPU if there is one.
+    The same seed gives the same numbers on one machine. `Embedder.of` takes all settings as
+    keywords.
 
     Examples
     --------
@@ -142,9 +120,8 @@ class Embedder:
             embed = partial(self._embed, network, rows, device)
             # Ten seconds of a one-minute video span several steps, which C-IDM would join.
             rate = float(self.rate)
-            window = self.losses.window or max(
-                min(10.0, float(np.median(lengths)) / rate / 40), 1.5 / rate
-            )
+            part = min(10.0, float(np.median(lengths)) / rate / 40)
+            window = self.losses.window or max(part, 1.5 / rate)
             run = "" if checkpoint is None else self._run(features)
             sample = partial(
                 draw,
@@ -178,10 +155,9 @@ class Embedder:
     def _embed_video(self, video: NDArray[Any]) -> NDArray[np.float32]:
         network = self._learned()
         device = next(network.parameters()).device
-        rows = network.store(video, device).to(device)
-        places = torch.from_numpy(
-            context_rows(np.arange(len(video)), len(video), network.offsets, self.rate)
-        )
+        rows, count = network.store(video, device).to(device), len(video)
+        context = context_rows(np.arange(count), count, network.offsets, self.rate)
+        places = torch.from_numpy(context)
         with torch.inference_mode(), half_precision(device, self.kind_):
             parts = [network.embed(rows, part, device) for part in torch.split(places, 512)]
         embedded: NDArray[np.float32] = torch.cat(parts).float().cpu().numpy()
@@ -219,9 +195,8 @@ class Embedder:
         self = cls.of(**{**saved, "rate": fraction_of(str(saved["rate"])), "backbone": backbone})
         self.kind_, self.shape_, self.backbone_ = kind, shape, backbone
         network = self._build()
-        network.load_state_dict(
-            {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
-        )
+        arrays = {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
+        network.load_state_dict(arrays)
         self.network_, self._embedded = network.to(find_device(self.device)).eval(), {}
         return self
 
@@ -281,9 +256,8 @@ class Embedder:
 
     def _terms(self, batch: Batch, embed: Callable[[Batch], Tensor], window: float) -> Terms:
         u = embed(batch)
-        times, durations, real = (
-            part.to(u.device, non_blocking=True) for part in batch.parts()[1:]
-        )
+        here = (part.to(u.device, non_blocking=True) for part in batch.parts()[1:])
+        times, durations, real = here
         if not isinstance(self.loss_, str):
             return {"loss": self.loss_(u, times, durations, real)}
         mask = real if batch.padded else None
@@ -297,21 +271,18 @@ class Embedder:
 
     def _run(self, features: Sequence[NDArray[Any]]) -> str:
         """Fingerprint of settings and features: equal fingerprints give equal weights."""
-        seen = {
-            each.name: str(getattr(self, each.name))
-            for each in fields(self)
-            if each.name != "device"
-        }
+        names = [each.name for each in fields(self) if each.name != "device"]
+        seen = {name: str(getattr(self, name)) for name in names}
         digest = hashlib.sha256(json.dumps(seen, sort_keys=True).encode())
         for video in features:
             digest.update(f"{video.shape} {video.dtype}".encode() + fingerprint(video)[1])
         return digest.hexdigest()
 
     def _check(self, features: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Validate the settings and the features; return the features as arrays."""
         self.loss_ = find_loss(self.loss)
         check_fields(self)
-        check_groups(self._groups())
+        for group in self._groups():
+            check_fields(group)
         if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):
             raise OptionError(
                 f"tune_backbone=true needs a backbone; backbone={self.backbone!r}. Add "

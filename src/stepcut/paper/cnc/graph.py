@@ -92,11 +92,8 @@ def expand(
     start: ArrayLike | None = None,
     apart: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """Find labels (T,) that no single expansion move improves.
-
-    Finite `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number, `apart (K, K)` a metric. The
-    search starts from the cheapest label of every frame, or from `start (T,)`.
-    """
+    """Find labels (T,) that no single expansion move improves, from the cheapest label of every
+    frame, or from `start (T,)`; `unary` is finite, `apart (K, K)` a metric."""
     costs, pairs = np.asarray(unary), np.asarray(links, dtype=np.int64).reshape(-1, 2)
     strength = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(pairs))
     labels = np.argmin(costs, axis=1) if start is None else np.asarray(start, dtype=np.int64)
@@ -163,7 +160,8 @@ def _move(
     a, b, w = a[both], b[both], weights[both]
     stay, first, second = (
         apart[labels[free[a]], labels[free[b]]],
-        *map(to_alpha.take, (free[a], free[b])),
+        to_alpha[free[a]],
+        to_alpha[free[b]],
     )
     # Kept by both: w stay. Kept by one: w first or w second. Taken by both: 0. That is, up to a
     # constant, w (stay - second) if a keeps, w second if b keeps, and if a keeps and b takes

@@ -93,9 +93,8 @@ class CnC(Method):
         self.embedder_ = self._make_embedder()
         if self.preset:
             log.warning("As %s, except for: %s.", self.preset, "; ".join(PRESETS[self.preset]))
-        embeddings = self.embedder_.fit(
-            features, progress=progress, checkpoint=checkpoint
-        ).transform(features)
+        trained = self.embedder_.fit(features, progress=progress, checkpoint=checkpoint)
+        embeddings = trained.transform(features)
         self.curve_ = self.embedder_.curve_
         self.labels_ = self.segmenter_.fit(embeddings).labels_
         self.steps_ = self.segmenter_.steps_
@@ -176,17 +175,14 @@ class CnC(Method):
 
     def state(self) -> dict[str, Array]:
         check_fitted(self, "embedder_")
-        curve = self.embedder_.curve_
+        curve, cut = self.embedder_.curve_, self.segmenter_.state().items()
         return {
             "embedder": _json_array({"settings": self.embedder_.settings(), "curve": curve.names}),
             "curve": np.array(curve.values, dtype=np.float64),
             "segmenter": _json_array(self.segmenter_.settings()),
             **{f"embedder.{key}": array for key, array in self.embedder_.state().items()},
-            **{
-                f"segmenter.{key}": array
-                for key, array in self.segmenter_.state().items()
-                if not key.startswith("labels.")  # the method stores them
-            },
+            # The method stores the labels.
+            **{f"segmenter.{key}": x for key, x in cut if not key.startswith("labels.")},
             **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
             "centres": self.centres_,
             "scale": np.array(self.scale_),
@@ -195,20 +191,11 @@ class CnC(Method):
     @classmethod
     def described(cls) -> dict[str, Setting]:
         """All settings: its own, `train.` and `loss.` of the embedder, `cut.` of the segmenters."""
-        grouped = {
-            spelled(name): one
-            for kind in GROUPS.values()
-            for name, one in settings_of(kind).items()
-        }
-        cuts = {
-            f"cut.{name}": METHODS["procut"].described()[name] for name in cut_settings(["procut"])
-        }
-        own = settings_of(cls).items()
-        return {
-            **{name: one for name, one in own if name not in ("train", "cut")},
-            **grouped,
-            **cuts,
-        }
+        own = {name: x for name, x in settings_of(cls).items() if name not in ("train", "cut")}
+        groups = [settings_of(kind) for kind in GROUPS.values()]
+        grouped = {spelled(name): x for group in groups for name, x in group.items()}
+        cuts = METHODS["procut"].described()
+        return own | grouped | {f"cut.{name}": cuts[name] for name in cut_settings(["procut"])}
 
     @classmethod
     def arrange(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,31 +217,24 @@ class CnC(Method):
         method = cls(**settings)
         about = json.loads(state["embedder"].tobytes())
         method.embedder_ = EMBEDDERS["cnc"].restore(about["settings"], part(state, "embedder."))
-        method.curve_ = method.embedder_.curve_ = Curve(
-            tuple(about["curve"]), state["curve"].tolist()
-        )
+        curve = Curve(tuple(about["curve"]), state["curve"].tolist())
+        method.curve_ = method.embedder_.curve_ = curve
         kind = find_saved("method", settings["segmenter"], METHODS, "segmenter")
         cut = json.loads(state["segmenter"].tobytes())
         method.segmenter_ = kind.restore(cut, part(state, "segmenter."))
-        method.labels_ = [
-            labels.astype(np.int64) for _, labels in sorted(part(state, "labels.").items())
-        ]
+        labels = sorted(part(state, "labels.").items())
+        method.labels_ = [each.astype(np.int64) for _, each in labels]
         method.centres_, method.scale_ = state["centres"], float(state["scale"])
         method.steps_ = len(method.centres_)
         return method
 
 
 def tune_backbone(spec: FeatureSpec) -> tuple[FeatureSpec, dict[str, str]]:
-    """Prepare end-to-end training: frames as features, and the settings of the backbone.
-
-    The backbone of `spec` becomes part of the trained network.
-    """
+    """For end-to-end training: frames as features, and the settings of the backbone of `spec`."""
     tuned = {name: getattr(spec, name) for name in ("backbone", "weights", "layer", "family")}
     if tuned["weights"] is not None:
         tuned["weights"] = str(Path(tuned["weights"]).absolute())
-    return FeatureSpec("frames", fps=spec.fps), {
-        key: value for key, value in tuned.items() if value
-    }
+    return FeatureSpec("frames", fps=spec.fps), {key: x for key, x in tuned.items() if x}
 
 
 def cut_settings(segmenters: Iterable[str] = SEGMENTERS) -> set[str]:
@@ -274,13 +254,9 @@ def _measure(
 ) -> tuple[NDArray[np.float64], float]:
     """Mean embedding of each step, and the median distance of a frame to the nearest mean."""
     frames, numbers = np.concatenate(embeddings).astype(np.float64), np.concatenate(labels)
+    each = [frames[numbers == k] for k in range(steps)]
     overall = frames.mean(axis=0)
-    centres = np.stack(
-        [
-            frames[numbers == k].mean(axis=0) if (numbers == k).any() else overall
-            for k in range(steps)
-        ]
-    )
+    centres = np.stack([rows.mean(axis=0) if len(rows) else overall for rows in each])
     return centres, float(np.median(_nearest(frames, centres))) or 1.0
 
 

@@ -109,25 +109,18 @@ class MapEncoder(Encoder):
         return cast(Tensor, self.project(x))
 
     def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
-        """Store maps (T, C, h, w) as (T, h, w, C), in half precision for a GPU.
-
-        The GPU converts video by video and returns the result; `put_together` decides where it
-        stays.
-        """
+        """Maps (T, C, h, w) as (T, h, w, C), in half precision for a GPU."""
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-        turned = (
-            torch.from_numpy(np.array(rows)).to(device).permute(0, 2, 3, 1).to(dtype).contiguous()
-        )
-        return turned.cpu()
+        maps = torch.from_numpy(np.array(rows)).to(device)
+        return maps.permute(0, 2, 3, 1).to(dtype).contiguous().cpu()
 
     def gather(self, rows: Tensor, places: Tensor) -> Tensor:
         """(N, C, c, h, w), in memory (N, h, w, c, C): one copy, cell by cell."""
         count, context = places.shape
         _, height, width, channels = rows.shape
         area = height * width
-        cells = (
-            places[:, None, :] * area + torch.arange(area, device=places.device)[None, :, None]
-        )  # (N, h w, c)
+        inside = torch.arange(area, device=places.device)[None, :, None]
+        cells = places[:, None, :] * area + inside  # (N, h w, c)
         flat = rows.view(-1, channels).index_select(0, cells.reshape(-1))
         return flat.view(count, height, width, context, channels).permute(0, 4, 3, 1, 2)
 
@@ -146,14 +139,12 @@ def _batch_norm(rows: Tensor, norm: nn.BatchNorm3d) -> Tensor:
 
 def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:
     """`conv` on `(N, h, w, c C)` as one 2-D convolution with block kernel: `(N, h, w, c O)`."""
-    zero = torch.zeros_like(conv.weight[:, :, 0])
-    blocks = [
-        torch.cat(
-            [conv.weight[:, :, s - t + 1] if abs(s - t) <= 1 else zero for s in range(context)],
-            dim=1,
-        )
-        for t in range(context)
-    ]
+    zero, every = torch.zeros_like(conv.weight[:, :, 0]), range(context)
+
+    def tap(by: int) -> Tensor:
+        return conv.weight[:, :, by + 1] if abs(by) <= 1 else zero
+
+    blocks = [torch.cat([tap(s - t) for s in every], dim=1) for t in every]
     weight = torch.cat(blocks)  # (c O, c C, 3, 3)
     bias = None if conv.bias is None else conv.bias.repeat(context)
     return F.conv2d(x.permute(0, 3, 1, 2), weight, bias, padding=1).permute(0, 2, 3, 1)
@@ -201,27 +192,24 @@ class VectorEncoder(Encoder):
         beside = torch.cat([rows[:, :-2], rows[:, 1:-1], rows[:, 2:]], dim=2)
         x = F.relu(self.conv1(beside.flatten(0, 1)))
         # With the frame appended, one product computes the second convolution and the linear path.
-        seen = torch.cat(
-            [x.view(len(rows), self.conv2.in_features), rows[:, self.TAPS // 2]], dim=1
-        )
+        hidden = x.view(len(rows), self.conv2.in_features)
+        seen = torch.cat([hidden, rows[:, self.TAPS // 2]], dim=1)
         weight = torch.cat([self.conv2.weight, self.straight.weight], dim=1)
         return F.linear(seen, weight, self.conv2.bias)
 
     def learn_axes(self, features: Sequence[NDArray[Any]]) -> None:
         """Compute principal axes of all videos; projected rows have mean square 1."""
-        smooth = [
-            centre_and_smooth(rows, self.rate, self.smooth).astype(np.float64) for rows in features
-        ]
-        axes, power = strongest_directions(smooth, self.axes.shape[1])
+        smooth = (centre_and_smooth(rows, self.rate, self.smooth) for rows in features)
+        wide = [rows.astype(np.float64) for rows in smooth]
+        axes, power = strongest_directions(wide, self.axes.shape[1])
         # Differences below single precision are noise.
         least = 1e-12 * np.mean([np.square(rows, dtype=np.float64).mean() for rows in features])
         self.axes.copy_(torch.from_numpy(axes / np.sqrt(max(power.clip(0).mean(), least) or 1.0)))
 
     def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
-        """Project the rows of a video onto the principal axes: (T, components)."""
-        return (
-            torch.from_numpy(centre_and_smooth(rows, self.rate, self.smooth)).to(device) @ self.axes
-        )
+        """The rows of a video on the principal axes: (T, components)."""
+        smooth = centre_and_smooth(rows, self.rate, self.smooth)
+        return torch.from_numpy(smooth).to(device) @ self.axes
 
 
 def find_device(device: str | None) -> torch.device:
@@ -247,10 +235,7 @@ def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
 def centre_and_smooth(
     rows: NDArray[Any], rate: float | Fraction, seconds: float
 ) -> NDArray[np.float32]:
-    """Centre a video (T, d) and smooth it over time with a Gaussian of `seconds`.
-
-    The mean contains the kitchen and the camera, which differ between videos.
-    """
+    """Centre a video (T, d), as kitchens and cameras differ, and smooth it with a Gaussian."""
     from scipy.ndimage import gaussian_filter1d
 
     wide = np.asarray(rows, dtype=np.float32)
@@ -259,7 +244,5 @@ def centre_and_smooth(
     if int(4 * sigma + 0.5) < 1:
         return centred
     inside = gaussian_filter1d(np.ones(len(centred), np.float32), sigma, mode="constant")
-    smooth: NDArray[np.float32] = (
-        gaussian_filter1d(centred, sigma, axis=0, mode="constant") / inside[:, None]
-    )
-    return smooth  # normalized at the ends
+    smooth = gaussian_filter1d(centred, sigma, axis=0, mode="constant")
+    return np.asarray(smooth / inside[:, None])  # normalized at the ends

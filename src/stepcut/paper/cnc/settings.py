@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from stepcut.errors import OptionError, unknown
 from stepcut.plugins import find, is_own
-from stepcut.settings import check_fields, setting
+from stepcut.settings import setting
 
 LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
 
@@ -164,10 +164,7 @@ def spelled(name: str) -> str:
 
 
 def gather(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Sort plain settings into groups: `{"dim": 8}` -> `{"network": Network(dim=8), ...}`.
-
-    Settings that belong to no group are kept.
-    """
+    """Sort plain settings into groups: `{"dim": 8}` -> `{"network": Network(dim=8), ...}`."""
     rest = {name: value for name, value in settings.items() if name not in HOME}
     made = {
         group: kind(**{name: settings[name] for name in settings if HOME.get(name) == group})
@@ -179,11 +176,6 @@ def gather(settings: Mapping[str, Any]) -> dict[str, Any]:
 def spread(groups: Iterable[Any]) -> dict[str, Any]:
     """Return the settings of groups by name: the inverse of `gather`."""
     return {each.name: getattr(group, each.name) for group in groups for each in fields(group)}
-
-
-def check_groups(groups: Iterable[Any]) -> None:
-    for group in groups:
-        check_fields(group)
 
 
 def choose_preset(as_published: bool, as_released: bool) -> str:
@@ -198,10 +190,9 @@ def choose_preset(as_published: bool, as_released: bool) -> str:
 def preset_settings(
     name: str, loss: object, settings: Mapping[str, Any], rate: float, steps: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of the embedder and the segmenters of a preset, one of `PRESETS`.
+    """The settings of the embedder and the segmenters of a preset; docs/paper.md explains each.
 
-    `settings` of the embedder take precedence and decide the sizes. `rate` is in feature rows per
-    second, and `steps` is K. docs/paper.md explains every value.
+    `settings` of the embedder decide the sizes. `rate` is in rows per second, `steps` is K.
     """
     frames = int(settings.get("frames", Training.frames))
     train: dict[str, Any]
@@ -258,11 +249,8 @@ PRESETS = {
 def group_settings(
     settings: Mapping[str, Any], cuts: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split `{"group.name": value}` into settings of the embedder and of the segmenter.
-
-    `cut.` is the group of the segmenters, whose settings are `cuts`. `loss.` and `train.` belong to
-    the embedder, also without a group.
-    """
+    """Split `{"group.name": value}` into settings of the embedder (`loss.`, `train.` or without a
+    group) and of the segmenter (`cut.`, any of `cuts`)."""
     known = [*(f"cut.{name}" for name in sorted(cuts)), *map(spelled, HOME)]
     known += [f"train.{name}" for name in EXTRA]
     train: dict[str, Any] = {}

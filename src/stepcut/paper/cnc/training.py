@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,11 +81,8 @@ def draw(
     rate: float | Fraction,
     count: int = 1,
 ) -> list[Batch]:
-    """Draw `count` batches of `videos` random videos with `frames` random frames in time order.
-
-    `lengths` are the rows of every video at `rate` per second; `offsets` are the seconds from a
-    frame to its context.
-    """
+    """Draw `count` batches of `videos` random videos with `frames` random frames in time order;
+    `offsets` are the seconds from a frame to its context."""
     together = min(videos, len(lengths))
     chosen = np.empty((count, together), np.int64)
     rows = np.zeros((count, together, frames), np.int64)
@@ -156,18 +154,11 @@ def train(
     progress: Hook,
     checkpoint: str | os.PathLike[str] | None,
 ) -> Curve:
-    """Train `network` in place and return the loss curve.
-
-    `draw(random, count=...)` draws batches, and `measure` computes the loss and its terms of a
-    batch. `run` identifies the run: a `checkpoint` of another run is refused.
-    """
-    optimiser = torch.optim.Adam(
-        network.parameters(),
-        lr=plan.learning_rate,
-        weight_decay=plan.weight_decay,
-        fused=True,
-        capturable=plan.record,
-    )
+    """Train `network` in place and return the loss curve; a `checkpoint` of another `run` is
+    refused."""
+    chosen: dict[str, Any] = {"lr": plan.learning_rate, "weight_decay": plan.weight_decay}
+    weights = network.parameters()
+    optimiser = torch.optim.Adam(weights, fused=True, capturable=plan.record, **chosen)
 
     def advance(*batches: Batch) -> Terms:
         optimiser.zero_grad(set_to_none=True)
@@ -180,10 +171,8 @@ def train(
         return sums
 
     def one_by_one(batches: Sequence[Batch]) -> tuple[tuple[str, ...], Tensor]:
-        done = [
-            advance(*batches[first : first + plan.accumulate])
-            for first in range(0, len(batches), plan.accumulate)
-        ]
+        firsts = range(0, len(batches), plan.accumulate)
+        done = [advance(*batches[first : first + plan.accumulate]) for first in firsts]
         return tuple(done[-1]), torch.stack([torch.stack(list(terms.values())) for terms in done])
 
     work = Recorded(advance, plan.read_every) if plan.record else one_by_one
@@ -248,14 +237,10 @@ class Checkpoint:
             return
         moments = self.optimiser.state_dict()["state"].items()
         tensors = {f"weights/{name}": value for name, value in self.network.state_dict().items()}
-        tensors |= {
-            f"optimiser/{number}/{name}": value
-            for number, state in moments
-            for name, value in state.items()
-        }
-        tensors |= {
-            f"random/{name}": device.get_rng_state() for name, device in self._devices().items()
-        }
+        for number, state in moments:
+            tensors |= {f"optimiser/{number}/{name}": value for name, value in state.items()}
+        for name, device in self._devices().items():
+            tensors[f"random/{name}"] = device.get_rng_state()
         tensors["curve"] = torch.tensor(curve.values, dtype=torch.float64)
         record = {"run": self.run, "drawn": drawn, "names": curve.names, "finished": finished}
         with whole_file(self.path) as temporary:
@@ -263,10 +248,7 @@ class Checkpoint:
             save_file(plain, temporary, metadata={"stepcut": json.dumps(record)})
 
     def load(self) -> tuple[Curve, bool]:
-        """Restore the saved state; return the curve, and whether the run has finished.
-
-        Without a file nothing changes. A file of another run raises `OptionError`.
-        """
+        """Restore the saved state, if any; return the curve, and whether the run has finished."""
         if self.path is None or not Path(self.path).exists():
             return Curve(), False
         setting = f"checkpoint={str(self.path)!r}"
@@ -306,10 +288,8 @@ class Checkpoint:
 
 
 class Recorded:
-    """Run `work` by replaying a CUDA graph; batches of another shape run without it.
-
-    `work` runs one iteration on a batch and returns the loss and its terms. It must not read a
-    value back from the GPU. Up to `room` batches are copied together, and the graph advances
+    """Run `work`, an iteration that reads nothing back, by replaying a CUDA graph; batches of
+    another shape run without it. Up to `room` batches are copied together, and the graph advances
     through them: the CPU is free to draw frames.
     """
 
@@ -347,12 +327,10 @@ class Recorded:
     def _record(self, batch: Batch) -> None:
         """Record the graph; recording does not execute the work."""
         self.shapes = batch.shapes()
-        self.held = [
-            torch.zeros(self.room, *part.shape, dtype=part.dtype, device="cuda")
-            for part in batch.parts()
-        ]
-        self.place = torch.zeros(1, dtype=torch.int64, device="cuda")
-        self.rows = torch.zeros(self.room, len(self.names), device="cuda")
+        zeros = partial(torch.zeros, device="cuda")
+        self.held = [zeros(self.room, *x.shape, dtype=x.dtype) for x in batch.parts()]
+        self.place = zeros(1, dtype=torch.int64)
+        self.rows = zeros(self.room, len(self.names))
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self.stream):

@@ -21,10 +21,8 @@ LAST = torch.channels_last
 
 
 class TunableBackbone(nn.Module):
-    """A backbone of stepcut with trainable weights; batch norm stays folded into convolutions.
-
-    Frames `(n, H, W, 3)`, RGB from 0 to 255, become maps `(n, C, h, w)`.
-    """
+    """A backbone with trainable weights, batch norm folded into convolutions: frames `(n, H, W, 3)`,
+    RGB from 0 to 255, become maps `(n, C, h, w)`."""
 
     mean: Tensor
     scale: Tensor
@@ -42,7 +40,6 @@ class TunableBackbone(nn.Module):
         self.biases = nn.ParameterList(torch.from_numpy(bias.copy()) for _, bias in pairs)
 
     def forward(self, frames: Tensor) -> Tensor:
-        """Frames `(n, H, W, 3)` -> maps `(n, C, h, w)`."""
         x = (frames.permute(0, 3, 1, 2).float() - self.mean) / self.scale
         convs = dict(zip(self.names, zip(self.weights, self.biases, strict=True), strict=True))
         maps: Tensor = self.graph.forward(torch_functions(), x, convs)
@@ -50,19 +47,17 @@ class TunableBackbone(nn.Module):
 
     def settings(self) -> dict[str, Any]:
         """Describe the network without its weights, ready for JSON."""
-        shapes = {
-            name: list(weight.shape) for name, weight in zip(self.names, self.weights, strict=True)
-        }
+        named = zip(self.names, self.weights, strict=True)
+        shapes = {name: list(weight.shape) for name, weight in named}
         about = {"name": self.graph.name, "options": self.graph.options, "shapes": shapes}
         return {**about, "mean": list(self.graph.mean), "scale": list(self.graph.scale)}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any]) -> Self:
         """Rebuild a backbone from its `settings()`, with weights of 0."""
-        convs = {
-            n: (np.zeros(s, np.float32), np.zeros(s[0], np.float32))
-            for n, s in settings["shapes"].items()
-        }
+        shapes = settings["shapes"].items()
+        weights = {name: np.zeros(shape, np.float32) for name, shape in shapes}
+        convs = {name: (w, np.zeros(len(w), np.float32)) for name, w in weights.items()}
         mean, scale = tuple(settings["mean"]), tuple(settings["scale"])
         return cls(Graph(settings["name"], convs, mean, scale, dict(settings["options"])))
 
@@ -102,8 +97,7 @@ def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
 class FrameEncoder(Encoder):
     """A backbone and the paper's embedder on its maps, as one network on frames.
 
-    The losses need all embeddings at once, but the backbone does not need all frames at once.
-    Frames pass through it in chunks of `chunk`; the backward pass computes inner values again. The
+    Frames pass through the backbone in chunks; the backward pass computes inner values again. The
     gradient is exact, and memory is bounded by one chunk.
     """
 

@@ -18,7 +18,7 @@ from stepcut.methods.inputs import read_step_count
 from stepcut.paper.cnc.method import cut_settings, tune_backbone
 from stepcut.paper.cnc.settings import group_settings
 from stepcut.paper.experiments import EXPERIMENTS, Results, draw_figure, run_experiment
-from stepcut.paper.experiments.cells import SCORED, choose_protocol
+from stepcut.paper.experiments.results import SCORED, choose_protocol
 from stepcut.plugins import is_own, registered
 
 FIGURES = ("figure", "correspondence")

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import re
 import tomllib
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -55,7 +56,7 @@ class TaskVideo:
     """Whether the feature files are arrays (d, T), as published for action segmentation."""
 
     def open_features(self, backbone: str, rate: Rate | None = None) -> Features:
-        """Open the features of a `backbone`, (T, d); `rate` counts if the file has none."""
+        """Open the features of a `backbone`; `rate` counts if the file has none."""
         path, rate = choose("backbone", backbone, self.features).absolute(), rate or self.rate or 1
         if path.suffix == ".txt":
             rows = np.loadtxt(path, dtype=np.float32, ndmin=2)
@@ -109,7 +110,7 @@ class Task:
 
 
 class TaskInfo(NamedTuple):
-    """Published figures of one task, and its names in the files."""
+    """Published figures of a task, and its names in the files."""
 
     videos: int | None = None
     steps: int | None = None
@@ -124,13 +125,11 @@ class TaskInfo(NamedTuple):
 
 @dataclass
 class Loaded:
-    """The contents of a root: tasks, missing files and inconsistent files."""
+    """The contents of a root: tasks, and lines on missing and on inconsistent files."""
 
     tasks: list[Task] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Each line names a missing file and where to put it."""
     problems: list[str] = field(default_factory=list)
-    """Each line names an inconsistent file or label."""
 
     def add(self, part: Self) -> None:
         self.tasks += part.tasks
@@ -209,19 +208,16 @@ class DataSet:
                 )
             read(place, part := Loaded(), **options)
             loaded.add(part)
-        for place, (file, published) in product(places, self.checksums.items()):
-            path = place / file
+        for path, published in ((p / f, sha) for p in places for f, sha in self.checksums.items()):
             if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != published:
-                loaded.problems.append(
-                    f"{path} differs from the published file (SHA-256). Copy it again."
-                )
+                problem = f"{path} differs from the published file (SHA-256). Copy it again."
+                loaded.problems.append(problem)
         return loaded
 
 
 DATASETS: dict[str, DataSet] = {}
-for _name, _about in tomllib.loads(
-    (Path(__file__).parent / "about.toml").read_text(encoding="utf-8")
-).items():
+_facts = tomllib.loads((Path(__file__).parent / "about.toml").read_text(encoding="utf-8"))
+for _name, _about in _facts.items():
     _tasks = {task: TaskInfo(**info) for task, info in _about.pop("tasks", {}).items()}
     DATASETS[_name] = DataSet(_name, tasks=_tasks, **_about)
 
@@ -245,54 +241,35 @@ class Shelf:
         about: Mapping[str, str] | None = None,
         errors: tuple[tuple[str, str], ...] = (),
     ) -> TaskVideo:
-        """Build the `TaskVideo` that has any of `names`; the first is its own name.
-
-        `length` is used if no list of lengths and no video file has it.
-        """
-        file = next((self.videos[name] for name in names if name in self.videos), None)
-        features = {
-            kind: path
-            for name in reversed(names)
-            for kind, path in self.features.get(name, {}).items()
-        }
-        listed = next((self.lengths[name] for name in names if name in self.lengths), None)
+        """The video that has any of `names`, the first of which is its own; its `length` is used if
+        no list of lengths and no file has it."""
+        name, file = names[0], next((self.videos[n] for n in names if n in self.videos), None)
+        listed = next((self.lengths[n] for n in names if n in self.lengths), None)
         length = listed or (None if file is None else video_duration(file)) or length
-        timeline = None if segments is None else Timeline(segments, length, steps, names[0])
-        return TaskVideo(
-            names[0],
-            file,
-            features,
-            rate if features else None,
-            length,
-            timeline,
-            about or {},
-            errors,
-        )
+        features = ChainMap(*(self.features.get(n, {}) for n in names))
+        timeline = None if segments is None else Timeline(segments, length, steps, name)
+        rate = rate if features else None
+        return TaskVideo(name, file, dict(features), rate, length, timeline, about or {}, errors)
 
     def match(self, loaded: Loaded, optional: Iterable[str] = (), place: str = "videos") -> None:
-        """Report annotated videos without files, and files without an annotation, in `loaded`.
-
-        `optional` are names of further videos, which may be absent; `place` is the folder of videos
-        below the root.
-        """
+        """Report annotated videos without files, and files without an annotation except `optional`
+        ones; `place` is the folder of videos."""
         videos = [video for task in loaded.tasks for video in task]
-        files = {
-            **{name: next(iter(held.values())) for name, held in self.features.items()},
-            **self.videos,
-        }
-        bare = sorted(
-            f"{video.name}.*" for video in videos if video.path is None and not video.features
-        )
-        where = [
-            self.root / place / name
-            for name in (bare if files else [f"<each of {len(bare)} names>.*"])
+        files = {name: next(iter(held.values())) for name, held in self.features.items()}
+        files |= self.videos
+        bare = sorted(f"{v.name}.*" for v in videos if v.path is None and not v.features)
+        if bare and not files:
+            bare = [f"<each of {len(bare)} names>.*"]
+        loaded.missing += [
+            f"{self.root / place / name}: annotated, but without video and features."
+            for name in bare
         ]
-        loaded.missing += [f"{path}: annotated, but without video and features." for path in where]
         used = {path for video in videos for path in (video.path, *video.features.values())}
-        unmatched = sorted(
-            name for name, path in files.items() if path not in used and name not in optional
-        )
-        loaded.problems += [f"{files[name]}: a video without an annotation." for name in unmatched]
+        loaded.problems += [
+            f"{path}: a video without an annotation."
+            for name, path in sorted(files.items())
+            if path not in used and name not in optional
+        ]
 
 
 def first_of(root: Path, *places: str) -> Path | None:
@@ -300,34 +277,23 @@ def first_of(root: Path, *places: str) -> Path | None:
 
 
 def find_videos(root: Path, loaded: Loaded | None = None) -> dict[str, Path]:
-    """Map video names (without suffix) to files, for all videos below `root`.
-
-    Of several files with one name, the first counts, and `loaded` reports the others.
-    """
+    """Video name -> file, of all videos below `root`; `loaded` reports files of equal name."""
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("[!.]*")):
         if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
             first = found.setdefault(path.name[: -len(path.suffix)], path)
             if loaded is not None and first != path:
-                loaded.problems.append(
-                    f"{path}: {first} has the same name; this file is ignored. Rename it."
-                )
+                problem = f"{path}: {first} has the same name; this file is ignored. Rename it."
+                loaded.problems.append(problem)
     return found
 
 
 def find_features(root: Path) -> dict[str, dict[str, Path]]:
-    """Map video name -> backbone -> file, from `features/<backbone>/<name>.npy` or .safetensors.
-
-    Files directly in `features` belong to a backbone called "features".
-    """
+    """Video name -> backbone -> `features/<backbone>/<name>.npy` or .safetensors; files directly in
+    `features` belong to a backbone called "features"."""
     found: dict[str, dict[str, Path]] = {}
-    for pattern in (
-        "features/*/[!.]*.npy",
-        "features/*/[!.]*.safetensors",
-        "features/[!.]*.npy",
-        "features/[!.]*.safetensors",
-    ):
-        for path in sorted(root.glob(pattern)):
+    for folder, suffix in product(("features/*", "features"), ("npy", "safetensors")):
+        for path in sorted(root.glob(f"{folder}/[!.]*.{suffix}")):
             found.setdefault(path.stem, {}).setdefault(path.parent.name, path)
     return found
 

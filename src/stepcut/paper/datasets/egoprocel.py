@@ -1,4 +1,5 @@
-"""EgoProceL: 16 egocentric tasks, from the published annotation tree or one JSON file."""
+"""EgoProceL: 16 egocentric tasks, from the published annotation tree or one JSON file; its features by
+HiERO (ICCV 2025)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,22 +9,26 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from stepcut.errors import choose
+from stepcut.errors import DataError, ExtraNeeded, choose
+from stepcut.features.features import save_rows
 from stepcut.formats.common import fail, read_json, read_text, refusals
 from stepcut.formats.lines import read_numbered_names
 from stepcut.formats.tables import name_numbers, parse_numbered, parse_rows
 from stepcut.paper.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, plain_name
+from stepcut.plugins import needs
+from stepcut.rate import Rate, as_rate
 from stepcut.timeline import Segment
 
 TASKS = DATASETS["egoprocel"].tasks
 # The cameras of CMU-MMAC by the number in a file's name.
-VIEWS = {
-    "egocentric": "7150991",
-    "top": "7151020",
-    "back": "6510211",
-    "left": "8421130",
-    "right": "7151062",
+CAMERAS = {
+    "egocentric": 7150991,
+    "top": 7151020,
+    "back": 6510211,
+    "left": 8421130,
+    "right": 7151062,
 }
+VIEWS = {view: str(number) for view, number in CAMERAS.items()}
 TENT_ENDING = ".egoprocel.ann"
 RATE = Fraction(10)
 """Frames per second of the JSON file. Every video's last frame ends in 9, a whole number of seconds
@@ -49,20 +54,18 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
     for title, info in TASKS.items():
         folder = _same_folder(annotations, info.folder)
         if folder is None:
-            loaded.missing.append(
+            absent = (
                 f"{annotations / info.folder}/: absent. It contains the annotations of {title}."
             )
+            loaded.missing.append(absent)
             continue
-        files = {
-            path.name[:-4].removesuffix(TENT_ENDING): path
-            for path in sorted(folder.glob("[!.]*.csv"))
-        }
+        paths = sorted(folder.glob("[!.]*.csv"))
+        files = {path.name[:-4].removesuffix(TENT_ENDING): path for path in paths}
         if info.part == "CMU-MMAC":
             files = _view_files(folder, view, loaded)
         if len(files) < (info.videos or 0):
-            loaded.missing.append(
-                f"{folder}: only {len(files)} of {info.videos} recordings of {title}."
-            )
+            few = f"{folder}: only {len(files)} of {info.videos} recordings of {title}."
+            loaded.missing.append(few)
         if files:
             loaded.tasks.append(_read_task(title, files, _shelf_of(shelf, info.folder), loaded))
         every_camera += [path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("[!.]*.csv")]
@@ -72,11 +75,8 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
 def _shelf_of(shelf: Shelf, place: str) -> Shelf:
     """The shelf of one task: videos in its folder have priority over others of the same name."""
     whole, own = shelf.root / "videos", copy(shelf)
-    folder = (
-        (_same_folder(whole, place) or _same_folder(whole, place.partition("/")[0]))
-        if shelf.videos
-        else None
-    )
+    places = (place, place.partition("/")[0]) if shelf.videos else ()
+    folder = next(filter(None, (_same_folder(whole, each) for each in places)), None)
     own.videos = shelf.videos if folder is None else {**shelf.videos, **find_videos(folder)}
     return own
 
@@ -87,11 +87,10 @@ def _read_task(title: str, files: Mapping[str, Path], shelf: Shelf, loaded: Load
         with refusals(path):
             lines[name] = parse_numbered(parse_rows(read_text(path)))
     names = name_numbers([line for each in lines.values() for line in each])
-    steps = tuple(names.values())
-    if len(steps) != TASKS[title].steps:
-        loaded.problems.append(
-            f"{title}: the files have {len(steps)} steps, published are {TASKS[title].steps}."
-        )
+    steps, published = tuple(names.values()), TASKS[title].steps
+    if len(steps) != published:
+        other = f"{title}: the files have {len(steps)} steps, published are {published}."
+        loaded.problems.append(other)
     videos = []
     for name, each in lines.items():
         for number, segment in each:
@@ -115,16 +114,13 @@ def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
         if view in views:
             found[views[view].stem] = views[view]
         else:
-            loaded.missing.append(
-                f"{recording}: the {view} view is missing (camera {VIEWS[view]})."
-            )
+            absent = f"{recording}: the {view} view is missing (camera {VIEWS[view]})."
+            loaded.missing.append(absent)
     return found
 
 
 def camera_view(name: str) -> str:
-    """Return the view of a CMU-MMAC file from the camera number in its name.
-
-    An unknown number is returned unchanged.
+    """The view of a CMU-MMAC file, from the camera number in its name, or else that number.
 
     >>> camera_view("S07_Brownie_7150991-1431")
     'egocentric'
@@ -159,9 +155,8 @@ def _read_json(root: Path, loaded: Loaded, view: str) -> None:
         numbered = read_numbered_names(root / "id2action.txt")
         names = {str(number): name.replace("_", " ") for number, name in numbered}
     else:
-        loaded.missing.append(
-            f"{root / 'id2action.txt'}: absent; steps are numbered instead of named."
-        )
+        absent = f"{root / 'id2action.txt'}: absent; steps are numbered instead of named."
+        loaded.missing.append(absent)
     record = read_json(path)
     if not isinstance(record, dict):
         fail(path, "it must be an object with a task per key", "Copy the file again")
@@ -179,18 +174,13 @@ def _read_json(root: Path, loaded: Loaded, view: str) -> None:
 
 
 def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
-    """Group lists by recording: neighbours with the same steps at nearly the same times.
-
-    A camera may stop early, so the shorter list only needs to match the beginning of the longer.
-    """
+    """Group lists by recording: neighbours with the same steps at nearly the same times; a camera
+    may stop early, so the shorter list only needs to match the beginning of the longer."""
     groups: list[list[Frames]] = []
     for frames in lists:
-        if (
-            groups
-            and len(groups[-1]) < MOST_VIEWS
-            and _same_recording(_steps(fullest(groups[-1])), _steps(frames))
-        ):
-            groups[-1].append(frames)
+        last = groups[-1] if groups else []
+        if 0 < len(last) < MOST_VIEWS and _same_recording(_steps(fullest(last)), _steps(frames)):
+            last.append(frames)
         else:
             groups.append([frames])
     # An empty view belongs to the neighbour with fewer views.
@@ -216,22 +206,18 @@ def _same_recording(one: Frames, other: Frames) -> bool:
 def _read_lists(
     title: str, entry: Mapping[str, Any], names: Mapping[str, str], shelf: Shelf, view: str
 ) -> Task:
-    """Read one task of the file; the views of a recording become one timeline."""
+    """One task of the file; the views of a recording become one timeline."""
     parts = zip(entry["hdl_actions"], entry["hdl_start_times"], entry["hdl_end_times"], strict=True)
-    lists: list[Frames] = [
-        list(zip(map(str, actions), starts, ends, strict=True)) for actions, starts, ends in parts
-    ]
+    lists = [list(zip(map(str, actions), *times, strict=True)) for actions, *times in parts]
     handles = [str(handle) for handle in entry["handles"]]
-    views = collapse_views(lists) if len(lists) != len(handles) else [[frames] for frames in lists]
-    defects = list(TASKS[title].defects)
+    views: list[list[Frames]] = [[frames] for frames in lists]
+    defects, named = list(TASKS[title].defects), f"{len(handles)} video names for"
     if len(lists) != len(handles):
-        defects.append(
-            f"{len(lists)} lists of camera views were collapsed to {len(views)} recordings"
-        )
+        views = collapse_views(lists)
+        collapsed = f"lists of camera views were collapsed to {len(views)} recordings"
+        defects.append(f"{len(lists)} {collapsed}")
     if len(views) != len(handles):
-        defects.append(
-            f"{len(handles)} video names for {len(views)} recordings, which are therefore numbered"
-        )
+        defects.append(f"{named} {len(views)} recordings, which are therefore numbered")
         handles = [f"{title} {place + 1:02d}" for place in range(len(views))]
     used = {action for group in views for frames in group for action, _, _ in _steps(frames)}
     steps = tuple(names.get(action, action) for action in sorted(used, key=lambda a: (len(a), a)))
@@ -243,11 +229,60 @@ def _read_lists(
             Segment(float(s / RATE), float(e / RATE), names.get(a, a)) for a, s, e in _steps(frames)
         ]
         # CMU-MMAC has one file per camera, which starts with the name of the recording.
-        files = [
-            n
-            for n in (*shelf.videos, *shelf.features)
-            if n.startswith(name) and camera_view(n) == view
-        ]
+        here = (n for n in (*shelf.videos, *shelf.features) if n.startswith(name))
+        files = [n for n in here if camera_view(n) == view]
         about = {"views": str(len(group))}
         videos.append(shelf.video([name, *files], segments, steps, length=length, about=about))
     return Task(title, videos, steps, defects=tuple(defects))
+
+
+# ------------------------------------------------------------------ the features of HiERO
+
+STRIDE = 16
+"""Frames per row."""
+
+
+def convert(root: Path, loaded: Loaded, fps: Rate | None = None) -> list[Path]:
+    """Convert `features/<backbone>/**/<video>.pt` below `root`, a tensor (rows, d) with a row per 16
+    frames each, to `features/<backbone>/<video>.safetensors`; return the new files.
+
+    The rate is `fps` / 16; without `fps`, the number of rows divided by the length of the video.
+    `loaded` has the lengths, and gets the files that cannot be converted.
+    """
+    files = sorted(root.glob("features/*/**/[!.]*.pt"))
+    if not files:
+        raise DataError(
+            f"{root}: no .pt file below features/<backbone>/. Unpack HiERO's archives there; "
+            "'stepcut data info egoprocel' has their addresses.",
+            path=root,
+        )
+    lengths = {video.name: video.duration for task in loaded.tasks for video in task}
+    made = []
+    for file in files:
+        backbone = root / "features" / file.relative_to(root / "features").parts[0]
+        target = backbone / f"{file.stem}.safetensors"
+        try:
+            _convert_file(file, target, lengths.get(file.stem), fps)
+        except (ExtraNeeded, OSError):
+            raise
+        except Exception as error:  # torch documents no error for a damaged file
+            loaded.problems.append(f"{file}: cannot be converted ({error}). Download it again.")
+        else:
+            made.append(target)
+    return made
+
+
+def _convert_file(file: Path, target: Path, length: float | None, fps: Rate | None) -> None:
+    with needs("cnc"):
+        import torch
+    # weights_only: tensors are read, code in the file is not run.
+    rows = torch.load(file, map_location="cpu", weights_only=True)
+    if not isinstance(rows, torch.Tensor) or rows.ndim != 2:
+        raise ValueError("it does not contain one tensor of rows")
+    if fps is not None:
+        rate = as_rate(fps, "rate", 1_000_000) / STRIDE
+    elif length:
+        rate = Fraction(len(rows) / length).limit_denominator(1000)
+    else:
+        raise ValueError("the length of its video is unknown; set --rate to its frames per second")
+    save_rows(target, rows.numpy().astype("float32"), {"name": file.stem, "rate": str(rate)})

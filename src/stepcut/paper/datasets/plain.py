@@ -10,14 +10,7 @@ from stepcut.errors import AnnotationError
 from stepcut.files.names import match_videos, video_name
 from stepcut.formats import label_files, lines, read_all
 from stepcut.formats.common import Options, frame_rate, read_json, read_text, refusals
-from stepcut.paper.datasets.dataset import (
-    Loaded,
-    Shelf,
-    Task,
-    TaskVideo,
-    find_videos,
-    first_of,
-)
+from stepcut.paper.datasets.dataset import Loaded, Shelf, Task, TaskVideo, find_videos, first_of
 from stepcut.rate import Rate
 from stepcut.timeline import Timeline
 
@@ -27,11 +20,8 @@ LABELS = ("annotations", "labels", "groundTruth")
 def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
     """Add the task in folder `place`, or in its subfolders; `rate` is that of label files in
     frames."""
-    folders = (
-        [place]
-        if _is_task(place)
-        else [p for p in sorted(place.iterdir()) if p.is_dir() and _is_task(p)]
-    )
+    inside = [place] if _is_task(place) else sorted(place.iterdir())
+    folders = [each for each in inside if each.is_dir() and _is_task(each)]
     if not folders:
         loaded.missing.append(f"{place}: no video and no label file here or in a subfolder.")
     loaded.tasks += [read_task(folder, loaded, rate) for folder in folders]
@@ -40,40 +30,29 @@ def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
 def read_task(
     folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()
 ) -> Task:
-    """Read a `folder` as one task of these `steps`, or of those that occur.
-
-    Inconsistencies are reported in `loaded`.
-    """
-    shelf = Shelf(
-        folder, find_videos(folder / "videos" if (folder / "videos").is_dir() else folder, loaded)
-    )
+    """Read a `folder` as one task of these `steps`, or of those that occur."""
+    shelf = Shelf(folder, find_videos(first_of(folder, "videos") or folder, loaded))
     timelines = _timelines(folder, loaded, rate)
     try:
         matched = match_videos(timelines, {**shelf.videos, **shelf.features})
         timelines = {matched.get(name, name): timeline for name, timeline in timelines.items()}
     except AnnotationError as error:
         loaded.problems.append(f"{folder}: {error}")
-    steps = steps or tuple(
-        dict.fromkeys(step for timeline in timelines.values() for step in timeline.steps)
-    )
+    steps = steps or tuple(dict.fromkeys(step for one in timelines.values() for step in one.steps))
+    files = {*shelf.videos, *shelf.features}
     if timelines:
         bare = [path for name, path in shelf.videos.items() if name not in timelines]
         loaded.missing += [f"{path}: a video without a label file." for path in bare]
-    if shelf.videos or shelf.features:
-        unmatched = [
-            name for name in timelines if name not in shelf.videos and name not in shelf.features
-        ]
-        loaded.problems += [
-            f"{folder}: the label file of {name!r} does not match a video." for name in unmatched
-        ]
+    loaded.problems += [
+        f"{folder}: the label file of {name!r} does not match a video."
+        for name in timelines
+        if files and name not in files
+    ]
     videos = []
-    for name in sorted({*shelf.videos, *shelf.features, *timelines}):
-        timeline = timelines.get(name)
-        if timeline is None:
-            videos.append(shelf.video([name], None, steps))
-        else:
-            length = timeline.duration
-            videos.append(shelf.video([name], timeline.segments, steps, length=length))
+    for name in sorted({*files, *timelines}):
+        line = timelines.get(name)
+        segments, length = (None, None) if line is None else (line.segments, line.duration)
+        videos.append(shelf.video([name], segments, steps, length=length))
     return Task(folder.name, videos, steps)
 
 
@@ -97,9 +76,8 @@ def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> 
     with refusals(folder):
         frames_per_second = options.needed_rate()
     if lines.find_mapping(folder / "any") is None:
-        loaded.missing.append(
-            f"{place / 'mapping.txt'}: absent; steps have the order of the labels."
-        )
+        absent = f"{place / 'mapping.txt'}: absent; steps have the order of the labels."
+        loaded.missing.append(absent)
     tasks: dict[str, list[TaskVideo]] = {}
     for path in sorted(folder.glob("[!.]*")):
         name = path.name.removesuffix(".txt")
@@ -111,14 +89,12 @@ def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> 
         except AnnotationError as error:
             loaded.problems.append(str(error))
             continue
-        video = shelf.video(
-            [name], timeline.segments, timeline.steps, frames_per_second, timeline.duration
-        )
+        seconds = timeline.duration
+        video = shelf.video([name], timeline.segments, timeline.steps, frames_per_second, seconds)
         file = video.features.get("features")
         if file is not None and file.suffix == ".npy":
-            video = replace(
-                video, frames_last=_frames_last(file, round(timeline.end * frames_per_second))
-            )
+            frames, (rows, columns) = timeline.end * frames_per_second, np.load(file, "r").shape
+            video = replace(video, frames_last=abs(columns - frames) < abs(rows - frames))
         tasks.setdefault(_activity(name, file, place), []).append(video)
     for activity, videos in tasks.items():
         steps = {step for video in videos if video.timeline for step in video.timeline.sequence()}
@@ -126,12 +102,6 @@ def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> 
         order = tuple(step for step in known if step in steps) or tuple(sorted(steps))
         loaded.tasks.append(Task(activity, videos, order))
     shelf.match(loaded, place="features")
-
-
-def _frames_last(file: Path, frames: int) -> bool:
-    """Whether an array of as many rows or columns as `frames` is (d, T)."""
-    rows, columns = np.load(file, "r").shape
-    return bool(abs(columns - frames) < abs(rows - frames))
 
 
 def _activity(name: str, file: Path | None, place: Path) -> str:
@@ -167,9 +137,8 @@ def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Tim
             for timeline in read_all(path, options=options):
                 name = video_name(timeline.video) or path.stem
                 if name in found:
-                    loaded.problems.append(
-                        f"{path}: {name!r} already has a label file; this one is ignored."
-                    )
+                    second = f"{path}: {name!r} already has a label file; this one is ignored."
+                    loaded.problems.append(second)
                 found.setdefault(name, timeline)
         except AnnotationError as error:
             loaded.problems.append(str(error))
@@ -177,8 +146,6 @@ def _timelines(folder: Path, loaded: Loaded, rate: Rate | None) -> dict[str, Tim
 
 
 def _is_task(folder: Path) -> bool:
-    if first_of(folder, "videos", *LABELS):
+    if first_of(folder, "videos", *LABELS) or label_files(folder):
         return True
-    return bool(label_files(folder)) or any(
-        path.parent == folder for path in find_videos(folder).values()
-    )
+    return any(path.parent == folder for path in find_videos(folder).values())

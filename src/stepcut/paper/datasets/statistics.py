@@ -40,20 +40,18 @@ def count(tasks: Sequence[Task], name: str = "total") -> Figures:
     ratios = [covered(timeline) / timeline.duration for timeline in timelines if timeline.duration]
     distinct = sum(len(set(timeline.sequence())) for timeline in timelines)
     possible = sum(len(task.steps) * len(task.timelines) for task in tasks)
-    segments = [segment for timeline in timelines for segment in timeline]
+    parts = [segment.duration for timeline in timelines for segment in timeline]
     return Figures(
         name,
         len(timelines),
         sum(len(task.steps) for task in tasks),
         foreground=sum(ratios) / len(ratios) if ratios else None,
         missing=1 - distinct / possible if possible else None,
-        repeated=1 - distinct / len(segments) if segments else None,
-        segments=len(segments),
+        repeated=1 - distinct / len(parts) if parts else None,
+        segments=len(parts),
         hours=sum(lengths) / 3600,
         video_minutes=sum(lengths) / 60 / len(lengths) if lengths else None,
-        segment_seconds=sum(segment.duration for segment in segments) / len(segments)
-        if segments
-        else None,
+        segment_seconds=sum(parts) / len(parts) if parts else None,
     )
 
 
@@ -66,10 +64,8 @@ def covered(timeline: Timeline) -> float:
 def statistics(
     tasks: Sequence[Task], title: str = "", more: bool = False, published: DataSet | None = None
 ) -> Table:
-    """Make the table of statistics of `tasks`, with a `title` and notes on known defects.
-
-    `more` adds counts, hours, lengths, means over tasks, and the published figures.
-    """
+    """The table of statistics of `tasks`; `more` adds counts, hours, lengths, means over tasks, and
+    the published figures."""
     counted, total = [count([task], task.name) for task in tasks], count(tasks)
     columns = [*COLUMNS, *(MORE if more else [])]
     rows: list[list[Cell]] = []
@@ -90,7 +86,7 @@ def statistics(
 
 
 def leaderboard() -> Table:
-    """Make the table of published results on EgoProceL, each with its matching, K and source.
+    """Published results on EgoProceL, each with its matching, K and source.
 
     `leaderboard.csv` has only figures that were read at their source. Baselines that ignore the
     video are scored by stepcut on the true annotations, under the same matching.
@@ -115,13 +111,13 @@ def plot_statistics(table: Table, path: str | Path) -> None:
     """Draw foreground, missing and repeated as bars, to a PNG, SVG or PDF `path`."""
     from matplotlib.figure import Figure
 
-    known = [isinstance(value, float) for value in table.column("foreground")]
-    names = [str(name) for name, drawn in zip(table.column("task"), known, strict=True) if drawn]
+    rows = [row for row in table.rows if isinstance(row[3], float)]
+    names = [str(row[0]) for row in rows]
     figure = Figure(figsize=(8, 0.6 + 0.32 * len(names)), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
-    for each, what, fill in zip(axes, COLUMNS[3:], ("#4477aa", "#ee6677", "#228833"), strict=True):
-        cells = zip(table.column(what), known, strict=True)
-        values = [value if isinstance(value, float) else 0.0 for value, drawn in cells if drawn]
+    for place, each in enumerate(axes, start=3):
+        what, fill = COLUMNS[place], ("#4477aa", "#ee6677", "#228833")[place - 3]
+        values = [value if isinstance(value := row[place], float) else 0.0 for row in rows]
         each.barh(range(len(names)), values, color=fill)
         each.set_xlim(0, 1)
         each.set_title(what)

@@ -1,25 +1,20 @@
 """Figures of the paper on your data: segmentations of videos, and correspondences between them."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepcut.colours import BACKGROUND_COLOUR, colour
 from stepcut.errors import DataError, choose
 from stepcut.features.backbones.runtime import choose_device
 from stepcut.paper.cnc.settings import choose_preset
-from stepcut.paper.experiments.cells import Cell, Work, predict, read_row, score_pair, segment
 from stepcut.paper.experiments.material import Source
+from stepcut.paper.experiments.run import Cell, Work, predict, read_row, score_pair, segment
 from stepcut.show import plots
 from stepcut.show.clips import picture_at
 from stepcut.show.plots import save, styled
 from stepcut.timeline import Segment, Timeline
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CUTS = {
     "k-means (HC)": "tc3i + kmeans",
@@ -53,8 +48,6 @@ def draw_figure(
     ----------
     path
         The PNG, SVG or PDF file to write.
-    data
-        The folder of a data set, NAME:DIR, or "toy".
     video
         The videos to draw; by default the first one, or the first four with `correspond`.
     rows
@@ -63,7 +56,7 @@ def draw_figure(
     correspond
         Draw the figure of correspondences: the timeline of each video with a frame of each shared
         step, and lines between the segments of a step.
-    steps, seed, train, cut, as_published, as_released, **settings
+    data, steps, seed, train, cut, as_published, as_released, **settings
         As for `run_experiment`: features, tasks, folder, fps, toy, progress, spec, device.
 
     Returns
@@ -115,10 +108,8 @@ def draw_figure(
         found[title], f1 = _segment(Work(cell, *shared), names)
         scores.append(f"{title} {f1:.1f}")
     if correspond:
-        films = {each.name: each.path for each in task}
-        figure = draw_correspondences(
-            next(iter(found.values())), {name: films.get(name) for name in names}
-        )
+        films = {each.name: each.path for each in task if each.name in names}
+        figure = draw_correspondences(next(iter(found.values())), films)
     else:
         drawn = {
             title if len(names) == 1 else f"{name}: {title}": timelines[name]
@@ -140,39 +131,19 @@ def _segment(work: Work, names: Sequence[str]) -> tuple[dict[str, Timeline], flo
     steps = [f"step {number}" for number in range(work.cell.steps)]
     matched = {steps[cluster]: pair.steps[step - 1] for cluster, step in result.matching.items()}
     labels = segment(work)
-    found = {
-        name: Timeline.from_labels(
-            labels[name], material.rate, steps, material.durations[name]
-        ).rename(matched)
+    lines = {
+        name: Timeline.from_labels(labels[name], material.rate, steps, material.durations[name])
         for name in names
     }
-    return found, result.f1
+    return {name: line.rename(matched) for name, line in lines.items()}, result.f1
 
 
 @styled
 def draw_correspondences(
     timelines: Mapping[str, Timeline], films: Mapping[str, str | os.PathLike[str] | None]
-) -> Figure:
-    """Draw the timelines of videos one below the other, with lines between the segments of a step.
-
-    Parameters
-    ----------
-    timelines
-        Segments by video.
-    films
-        The file of each video; those of None have no pictures.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure: above each timeline a frame of each of the steps that most videos share.
-
-    Examples
-    --------
-    >>> figure = draw_correspondences({"video1": labels, "video2": labels}, {})
-    >>> figure.axes[0].get_ylabel()
-    'video1'
-    """
+) -> Any:
+    """Draw the timelines of videos one below the other, lines between the segments of a step, and, of
+    videos with a file, a frame of each of the steps that most of them share."""
     from matplotlib.figure import Figure
     from matplotlib.image import imread
     from matplotlib.patches import ConnectionPatch, Patch
@@ -203,13 +174,9 @@ def draw_correspondences(
             if middle is None:
                 continue
             if before is not None and (other := _longest(before[1], step)):
-                line = ConnectionPatch(
-                    (_centre(other), -0.5),
-                    (_centre(middle), 0.5),
-                    before[0].transData,
-                    axes.transData,
-                    color=paint[step],
-                )
+                ends = (_centre(other), -0.5), (_centre(middle), 0.5)
+                data = before[0].transData, axes.transData
+                line = ConnectionPatch(*ends, *data, color=paint[step])
                 line.set_in_layout(False)
                 figure.add_artist(line)
             if film := films.get(name):

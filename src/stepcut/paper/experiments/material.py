@@ -38,12 +38,9 @@ Kind = str | FeatureSpec | None
 Found = tuple[dict[str, tuple[Features, float]], list[str]]
 """Features (with their file) and length in seconds by video, and notes."""
 
-MAPS = {
-    "keep": "keep all maps in the cache",
-    "stream": "keep the maps of one task at a time",
-}
+MAPS = {"keep": "all maps stay in the cache", "stream": "those of one task at a time"}
 SLACK = 2.0
-"""Seconds by which features may miss the end of their video before their rate is rejected."""
+"""Seconds by which features may miss the end of their video."""
 TOY_VIEWS = {"egocentric": "ego", "side": "side"}
 
 
@@ -67,23 +64,28 @@ class Material:
 
     def __post_init__(self) -> None:
         # Computed now: streamed maps are deleted before the results are written.
-        contents = {
-            name: content_hash(path, cache_dir()) for name, path in sorted(self.features.items())
-        }
+        files = sorted(self.features.items())
+        contents = {name: content_hash(path, cache_dir()) for name, path in files}
         held = json.dumps([fingerprint(self.truth), contents, self.rate])
         object.__setattr__(self, "fingerprint", hashlib.sha256(held.encode()).hexdigest()[:16])
 
     @property
     def truth(self) -> dict[str, Timeline]:
-        return {
-            name: timeline
-            for name, timeline in self.task.timelines.items()
-            if name in self.durations
-        }
+        return {name: line for name, line in self.task.timelines.items() if name in self.durations}
 
     @property
     def steps(self) -> int:
         return len({segment.step for timeline in self.truth.values() for segment in timeline})
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "task": self.task.name,
+            "view": self.view,
+            "videos": len(self.durations),
+            "steps": self.steps,
+            "hours": round(sum(self.durations.values()) / 3600, 3),
+            "fingerprint": self.fingerprint,
+        }
 
     def read(self) -> dict[str, NDArray[Any]]:
         existing = {
@@ -105,18 +107,15 @@ class Material:
 class Source:
     """The tasks of an experiment, and where the features of their videos come from.
 
-    `data` is "toy", folders of one data set, or NAME:DIR. With `views`, every camera is loaded;
-    `datasets` are those that a table compares.
+    The arguments are those of `run_experiment`. With `views`, every camera is loaded; `datasets`
+    are those that a table compares.
     """
 
     data: Any
     features: str | None = None
-    """Name of existing features."""
     tasks: Sequence[str] | None = None
     folder: str | os.PathLike[str] | None = None
-    """Stores the toy kitchen and streamed maps; workers share it (default: the cache)."""
     fps: Rate | None = None
-    """Rate of features that do not store it, and of labels per frame."""
     toy: Mapping[str, Any] | None = None
     progress: Hook = silent
     spec: FeatureSpec | None = None
@@ -149,9 +148,8 @@ class Source:
         if kind is None:
             lengths = {name: v.duration or task.timelines[name].end for name, v in true.items()}
             return Material(task, view, lengths) if lengths else None
-        found, notes = (
-            self._read(true, kind) if isinstance(kind, str) else self._extract(true, kind)
-        )
+        read = self._read(true, kind) if isinstance(kind, str) else self._extract(true, kind)
+        found, notes = read
         if not found:
             return None
         rates = sorted({one.rate for one, _ in found.values()})
@@ -161,15 +159,11 @@ class Source:
                 setting="features",
                 value=kind,
             )
-        return Material(
-            task,
-            view,
-            {name: length for name, (_, length) in found.items()},
-            {name: Path(one.path or "") for name, (one, _) in found.items()},
-            float(rates[0]),
-            _describe(next(iter(found.values()))[0], kind),
-            [f"{task.name}: {note}" for note in notes],
-        )
+        lengths = {name: length for name, (_, length) in found.items()}
+        files = {name: Path(one.path or "") for name, (one, _) in found.items()}
+        described = _describe(next(iter(found.values()))[0], kind)
+        notes = [f"{task.name}: {note}" for note in notes]
+        return Material(task, view, lengths, files, float(rates[0]), described, notes)
 
     def _read(self, true: Mapping[str, TaskVideo], kind: str) -> Found:
         """Read existing features of annotated videos; note assumptions."""
@@ -181,10 +175,10 @@ class Source:
             one = video.open_features(kind, self.fps)
             length = len(one.rows) / float(one.rate)
             if expected is not None and abs(length - expected) > max(SLACK, 0.05 * expected):
+                count, fps = len(one.rows), f"{len(one.rows) / expected:.3g}"
                 raise DataError(
-                    f"{file}: {len(one.rows)} rows at {one.rate} per second are {length:.0f} s, "
-                    f"but the video has {expected:.0f} s. Set --fps "
-                    f"{len(one.rows) / expected:.3g}",
+                    f"{file}: {count} rows at {one.rate} per second are {length:.0f} s, but the "
+                    f"video has {expected:.0f} s. Set --fps {fps}",
                     path=file,
                 )
             if one.spec is None and video.rate is None and self.fps is None:
@@ -199,10 +193,8 @@ class Source:
             return {}, []
         shared = None if self.engine is None else self.place
         cache = self.place / "maps" if self.maps == "stream" else shared
-        videos = [Path(path) for path in names]
-        made, failed = extract(
-            videos, spec, None, cache, self.progress, device=self.device, engine=self.engine
-        )
+        where: dict[str, Any] = {"device": self.device, "engine": self.engine}
+        made, failed = extract([*map(Path, names)], spec, None, cache, self.progress, **where)
         notes = [f"{failure.name} is excluded: {failure.error}" for failure in failed]
         found = {
             names[str(one.path)]: (replace(one, path=str(one.rows.filename)), one.duration)
@@ -216,18 +208,7 @@ class Source:
         return found, notes
 
     def _find_tasks(self) -> tuple[str, list[tuple[str, Task]]]:
-        if self.datasets:
-            name, seen = self._compare()
-        elif [str(root) for root in self.roots] == ["toy"]:
-            name, seen, toy = "toy", {}, self.toy or {}
-            for setting in toy:
-                choose("toy", setting, dict.fromkeys(("videos", "seed", *DEFAULTS)))
-            for view, camera in (TOY_VIEWS if self.views else {"": "ego"}).items():
-                place = self.place / f"toy-{camera}"
-                make_kitchen(place, view=camera, progress=self.progress, **toy)
-                seen[view] = load("toy", place)
-        else:
-            name, seen = self._load()
+        name, seen = self._load()
         chosen = []
         for view, found in seen.items():
             names = {task.name: task for task in found}
@@ -235,31 +216,37 @@ class Source:
             wanted = names if self.tasks is None else self.tasks
             if self.datasets and self.tasks is not None:
                 wanted = [each for each in self.tasks if each.casefold() in spelled]
-            chosen += [
-                (view, choose("task", spelled.get(each.casefold(), each), names)) for each in wanted
-            ]
+            for each in wanted:
+                chosen.append((view, choose("task", spelled.get(each.casefold(), each), names)))
         return name, chosen
 
-    def _compare(self) -> tuple[str, dict[str, list[Task]]]:
-        """Load the data sets that a table compares."""
-        seen: dict[str, list[Task]] = {}
-        for root in self.roots:
-            kind, place = _which(str(root)) if str(root) != "toy" else ("toy", "")
-            if kind not in self.datasets:
-                raise OptionError(
-                    f"--data {root} is {kind}; this table compares {' and '.join(self.datasets)}. "
-                    f"Use {' '.join(f'--data {each}:DIR' for each in self.datasets)}",
-                    setting="data",
-                    value=root,
-                    allowed=list(self.datasets),
-                )
-            seen.setdefault(kind, []).extend(load(kind, place))
-        return " and ".join(each for each in self.datasets if each in seen), seen
-
     def _load(self) -> tuple[str, dict[str, list[Task]]]:
-        """Load one data set from its folders, once per camera if `views`."""
-        kinds = [_which(str(root)) for root in self.roots]
+        """The name of the data, and its tasks by camera or data set."""
+        kinds = [("toy", "") if str(r) == "toy" else _which(str(r)) for r in self.roots]
         name, root = kinds[0]
+        if self.datasets:
+            seen: dict[str, list[Task]] = {}
+            for given, (kind, place) in zip(self.roots, kinds, strict=True):
+                if kind not in self.datasets:
+                    raise OptionError(
+                        f"--data {given} is {kind}; this table compares "
+                        f"{' and '.join(self.datasets)}. "
+                        f"Use {' '.join(f'--data {each}:DIR' for each in self.datasets)}",
+                        setting="data",
+                        value=given,
+                        allowed=list(self.datasets),
+                    )
+                seen.setdefault(kind, []).extend(load(kind, place))
+            return " and ".join(each for each in self.datasets if each in seen), seen
+        if kinds == [("toy", "")]:
+            seen, toy = {}, self.toy or {}
+            for setting in toy:
+                choose("toy", setting, dict.fromkeys(("videos", "seed", *DEFAULTS)))
+            for view, camera in (TOY_VIEWS if self.views else {"": "ego"}).items():
+                kitchen = self.place / f"toy-{camera}"
+                make_kitchen(kitchen, view=camera, progress=self.progress, **toy)
+                seen[view] = load("toy", kitchen)
+            return name, seen
         if {kind for kind, _ in kinds} != {name}:
             raise OptionError(
                 f"--data names several data sets: {', '.join(kind for kind, _ in kinds)}. Use one.",
@@ -287,7 +274,7 @@ class Source:
         return name, cmu
 
     def _choose_features(self, tasks: Sequence[Task]) -> Kind:
-        """Existing features that were chosen or are the only ones or of the same spec, or a spec."""
+        """Existing features that were chosen, are the only ones or of the same spec; or a spec."""
         existing = sorted({name for task in tasks for video in task for name in video.features})
         with_video = any(video.path for task in tasks for video in task)
         if self.features is not None:
@@ -318,16 +305,11 @@ class Source:
         return existing[0] if existing else as_spec(DEFAULT, fps=self.fps) if with_video else None
 
     def _state_cost(self, spec: Kind, tasks: Sequence[Task]) -> str | None:
-        """Describe the disk space that the maps of `tasks` need; too little raises `DataError`.
-
-        None if features exist or are vectors.
-        """
+        """The disk space that maps of `tasks` need, None for vectors; too little raises."""
         if not isinstance(spec, FeatureSpec) or spec.backbone != "resnet50":
             return None
-        frames = [
-            float(spec.fps) * sum(v.duration or 0.0 for v in task if v.path and v.timeline)
-            for task in tasks
-        ]
+        lengths = [sum(v.duration or 0.0 for v in task if v.path and v.timeline) for task in tasks]
+        frames = [float(spec.fps) * length for length in lengths]
         wanted = [max(frames, default=0.0)] if self.maps == "stream" else frames
         most = 2 * math.prod(map_shape(spec.layer or "conv4c")) * sum(wanted)
         folder = (cache_dir() if self.maps == "keep" else self.place).absolute()

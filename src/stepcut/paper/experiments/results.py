@@ -4,7 +4,9 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -16,11 +18,11 @@ from stepcut.colours import colour
 from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.clock import NO_VIDEO
 from stepcut.evaluation.compare import above_uniform, adjust, compare_videos
+from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.files.names import safe_name
 from stepcut.paper.datasets import DATASETS
-from stepcut.paper.experiments.cells import EXPERIMENTS, choose_protocol
 from stepcut.tables import Cell, Spread, Table
 
 FORMAT = "stepcut experiment 1"
@@ -29,14 +31,40 @@ PARTS = {"experiment", "data", "features", "steps", "seeds", "versions", "tasks"
 NOTES = 4
 """Notes shown below a table; the results file has all of them."""
 
+SCORED = [name for name in PROTOCOLS if name != "named"]
+"""Protocols that score every cell; discovered steps have no names, so `named` is excluded."""
+
 Key = tuple[str | int, ...]
 """A row of a table: its name, then camera and K where they vary."""
 Cells = list[dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class Experiment:
+    """A table of the paper; `tables.toml` explains the fields."""
+
+    name: str
+    title: str
+    rows: Sequence[str]
+    figures: Sequence[str]
+    protocol: str = "paper"
+    also: Sequence[str] = ()
+    steps: Sequence[int] = ()
+    views: bool = False
+    datasets: Sequence[str] = ()
+
+
+_tables = tomllib.loads((Path(__file__).parent / "tables.toml").read_text(encoding="utf-8"))
+EXPERIMENTS = {name: Experiment(name, **about) for name, about in _tables.items()}
+
+
+def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
+    return choose("protocol", name, {each: each for each in scored})
+
+
 @cache
 def read_published() -> list[dict[str, str]]:
-    """Read all figures that the paper (Bansal, Arora, Jawahar, ECCV 2022) reports.
+    """All figures that the paper (Bansal, Arora, Jawahar, ECCV 2022) reports.
 
     The protocol of a third-person row is the most likely one; it cannot be verified without the
     videos. `framewise` is what the authors' code computes. Rows whose precision is far below the
@@ -92,16 +120,14 @@ class Results:
         several = len(shown) > 1
         columns, figures = self._columns(), self.experiment.figures
         ours, body, filled = self.rows(), list[list[Cell]](), set[int]()
-        for key in self._keys():
-            for name in shown:
-                head: list[Cell] = [*([name] if several else []), *key[1:]]
-                if key in ours:
-                    filled.add(len(body))
-                    body.append([key[0], *head, *self._figures(ours[key], name, columns)])
-                if known := self._published(key, name, columns):
-                    body.append([f"{key[0]} (published)", *head, *known])
-        heads = ["row", *(["protocol"] if several else [])]
-        heads += [*(["camera"] if self.experiment.views else [])]
+        for key, name in product(self._keys(), shown):
+            head: list[Cell] = [*([name] * several), *key[1:]]
+            if key in ours:
+                filled.add(len(body))
+                body.append([key[0], *head, *self._figures(ours[key], name, columns)])
+            if known := self._published(key, name, columns):
+                body.append([f"{key[0]} (published)", *head, *known])
+        heads = ["row", *(["protocol"] * several), *(["camera"] * self.experiment.views)]
         heads += ["K"] if self.experiment.steps else []
         named = [*columns, *(["mean"] if len(columns) > 1 else [])]
         return Table(
@@ -121,11 +147,8 @@ class Results:
 
     def file_name(self) -> str:
         """A file name that is unique to settings, data, code and figures."""
-        kept = {
-            name: value
-            for name, value in self.record.items()
-            if name not in ("cells", "notes", "made", "format")
-        }
+        left_out = ("cells", "notes", "made", "format")
+        kept = {name: value for name, value in self.record.items() if name not in left_out}
         kept["cells"] = [[cell["cell"], cell["figures"]] for cell in self.record["cells"]]
         digest = hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
         data = str(self.record["data"]).replace("/", "-")
@@ -133,24 +156,21 @@ class Results:
 
     def _columns(self) -> list[str]:
         """Tasks; for EgoProceL its parts as the paper orders them; data sets that are compared."""
-        here = dict.fromkeys(self._column(task) for task in self.record["tasks"])
-        paper = dict.fromkeys(each["column"] for each in read_published())
-        order = [*(each for each in paper if each in here), *(each for each in here)]
-        return list(self.experiment.datasets or dict.fromkeys(order))
+        here = [self._column(task) for task in self.record["tasks"]]
+        order = [each["column"] for each in read_published() if each["column"] in here]
+        return list(self.experiment.datasets or dict.fromkeys([*order, *here]))
 
     def _keys(self) -> list[Key]:
         """Rows of the table in order: filled and published ones."""
-        reported = dict.fromkeys(
-            each["row"] for each in read_published() if each["table"] == self.experiment.name
-        )
-        ours = self.rows()
+        table = [each for each in read_published() if each["table"] == self.experiment.name]
+        ours, reported = self.rows(), (each["row"] for each in table)
         names = dict.fromkeys([*self.experiment.rows, *reported, *(str(key[0]) for key in ours)])
         varied: list[list[str | int]] = []
         if self.experiment.views:
-            views = dict.fromkeys(str(key[1]) for key in ours)
-            seen = [each["camera"] for each in read_published() if each["table"] == "views"]
-            known = seen if self.record["data"] == "egoprocel" else []
-            varied.append(sorted({*views, *known}))
+            known = table if self.record["data"] == "egoprocel" else []
+            varied.append(
+                sorted({*(str(key[1]) for key in ours), *(each["camera"] for each in known)})
+            )
         if self.experiment.steps:
             varied.append(list(self.experiment.steps))
         return [(name, *rest) for name in names for rest in product(*varied)]
@@ -194,20 +214,16 @@ class Results:
 
     def rows(self) -> dict[Key, Cells]:
         """Return the cells of every row in the order of the table; custom rows are last."""
-        varied = [
-            "row",
-            *(["view"] if self.experiment.views else []),
-            *(["steps"] if self.experiment.steps else []),
-        ]
+        varied = ["row", *(["view"] * self.experiment.views)]
+        varied += ["steps"] if self.experiment.steps else []
         found: dict[Key, Cells] = {}
         for record in self.record["cells"]:
             cell = {**record["cell"], **{name: record.get(name) for name in ("figures", "videos")}}
             found.setdefault(tuple(cell[name] for name in varied), []).append(cell)
-        order = list(self.experiment.rows)
-        order += [str(key[0]) for key in found if key[0] not in order]
-        return dict(
-            sorted(found.items(), key=lambda item: (order.index(str(item[0][0])), *item[0][1:]))
-        )
+        order = [*self.experiment.rows, *(str(key[0]) for key in found)]
+        return {
+            key: found[key] for key in sorted(found, key=lambda k: (order.index(str(k[0])), *k[1:]))
+        }
 
     def _protocols(self, wanted: str | None) -> list[str]:
         shown = [wanted] if wanted else [self.experiment.protocol, *self.experiment.also]
@@ -229,13 +245,10 @@ class Results:
 
     def _figures(self, cells: Cells, protocol: str, columns: list[str]) -> list[Cell]:
         parts, values = self._by_column(cells), list[Cell]()
-        for mine in [
-            *(parts.get(column) for column in columns),
-            *([cells] if len(columns) > 1 else []),
-        ]:
-            for figure in self.experiment.figures:
-                mean = self._average(mine, figure, protocol) if mine else None
-                values.append(mean.mean if mean is not None and mean.sd < 1e-9 else mean)
+        groups = [*map(parts.get, columns), *([cells] if len(columns) > 1 else [])]
+        for mine, figure in product(groups, self.experiment.figures):
+            mean = self._average(mine, figure, protocol) if mine else None
+            values.append(mean.mean if mean is not None and mean.sd < 1e-9 else mean)
         return values
 
     def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
@@ -249,24 +262,21 @@ class Results:
         steps = str(key[-1] if self.experiment.steps else self.record["steps"])
         wanted = {"table": self.experiment.name, "row": key[0], "protocol": protocol}
         wanted["camera"] = key[1] if self.experiment.views else ""
-        shown, known = self.experiment.figures, dict[str, dict[str, float]]()
-        for each in read_published():
-            same = all(each[name] == value for name, value in wanted.items()) and each["K"] in (
-                "",
-                steps,
-            )
-            if same and (self.experiment.datasets or self.record["data"] == "egoprocel"):
-                known[each["column"]] = {
-                    figure: float(each[figure]) for figure in shown if each[figure]
-                }
-        cells: list[Cell] = [
-            known.get(column, {}).get(figure) for column in columns for figure in shown
+        known = {
+            each["column"]: {
+                name: float(each[name]) for name in self.experiment.figures if each[name]
+            }
+            for each in read_published()
+            if wanted.items() <= each.items() and each["K"] in ("", steps)
+            if self.experiment.datasets or self.record["data"] == "egoprocel"
+        }
+        grid = [
+            [known.get(c, {}).get(figure) for figure in self.experiment.figures] for c in columns
         ]
-        for figure in shown if len(columns) > 1 else ():
-            values = [
-                known[column][figure] for column in columns if figure in known.get(column, {})
-            ]
-            cells.append(float(np.mean(values)) if len(values) == len(columns) else None)
+        cells: list[Cell] = [cell for row in grid for cell in row]
+        for values in zip(*grid, strict=True) if len(columns) > 1 else ():
+            known_ones = [value for value in values if value is not None]
+            cells.append(float(np.mean(known_ones)) if len(known_ones) == len(values) else None)
         return cells if known else []
 
     def _caption(self, protocol: str) -> str:
@@ -306,12 +316,8 @@ class Results:
 
     def _notes(self) -> list[str]:
         every: list[str] = self.record["notes"]
-        more = len(every) - NOTES
-        return (
-            every
-            if more <= 0
-            else [*every[:NOTES], f"... and {more} more notes in the results file."]
-        )
+        more = f"... and {len(every) - NOTES} more notes in the results file."
+        return every if len(every) <= NOTES else [*every[:NOTES], more]
 
     def _verdicts(self, protocol: str) -> Iterable[str]:
         """Compare every row that uses videos with the uniform baseline, also video by video."""
@@ -319,15 +325,14 @@ class Results:
         for key, cells in rows.items():
             uniform = rows.get(("uniform", *key[1:]))
             if uniform and key[0] not in NO_VIDEO:
-                where = "".join(
-                    f", {part}" if isinstance(part, str) else f", K = {part}" for part in key[1:]
-                )
-                means = [self._average(each, "F1", protocol) for each in (cells, uniform)]
-                videos = [_by_video(each, protocol) for each in (cells, uniform)]
-                words = f"{key[0]}{where}: {above_uniform(means[0], means[1].mean)}"
+                parts = (part if isinstance(part, str) else f"K = {part}" for part in key)
+                row, both = ", ".join(parts), (cells, uniform)
+                means = [self._average(each, "F1", protocol) for each in both]
+                videos = [_by_video(each, protocol) for each in both]
+                words = f"{row}: {above_uniform(means[0], means[1].mean)}"
                 if videos[0]:
                     gap = compare_videos(*videos)
-                    tested[f"{key[0]}{where}"] = gap.p
+                    tested[row] = gap.p
                     words += f"; {gap}"
                 yield f"{words}."
         if len(tested) > 1:
@@ -340,11 +345,11 @@ def _best(body: list[list[Cell]], filled: set[int], first: int) -> frozenset[tup
     """The highest of our figures in every column from `first`."""
     best = set()
     for place in range(first, len(body[0]) if len(filled) > 1 else 0):
-        values = {
-            row: cell.mean if isinstance(cell, Spread) else cell
-            for row in filled
-            if isinstance(cell := body[row][place], Spread | float)
+        cells = {row: body[row][place] for row in filled}
+        means = {
+            row: cell.mean if isinstance(cell, Spread) else cell for row, cell in cells.items()
         }
+        values = {row: mean for row, mean in means.items() if isinstance(mean, float)}
         if values and max(values.values()) > min(values.values()):
             best |= {(row, place) for row in values if values[row] == max(values.values())}
     return frozenset(best)
