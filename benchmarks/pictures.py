@@ -27,7 +27,7 @@ import numpy as np
 import stepcut as sc
 from shared import arguments
 from stepcut.app.server import Running
-from stepcut.app.state import Beside
+from stepcut.app.state import OtherTimelines
 from stepcut.app.workspace import Workspace
 from stepcut.colours import BACKGROUND_COLOUR, colour
 from stepcut.evaluation import score
@@ -120,7 +120,7 @@ def toys(work: Path, images: Path, real: Path | None) -> None:
         shoot(page, images / "report.jpg")
     with browser() as page:
         photograph_viewer(page, work / "kitchen.proc", images, "view")
-        other = Beside("annotations", kitchen.timelines)
+        other = OtherTimelines("annotations", kitchen.timelines)
         with viewer(page, Workspace.around(work / "kitchen.proc", beside=other)):
             page.keyboard.press("d")
             page.wait_for_timeout(3000)

@@ -1,22 +1,27 @@
-"""stepcut learn and stepcut segment as a user calls them, on small real videos."""
+"""stepcut learn, features and segment as a user calls them, on small real videos."""
 
 import contextlib
 import io
 import shutil
 import sys
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from errors_kit import raises
 from store_kit import change_config, config_of
 
 import stepcut as sc
-from stepcut.cli.learning import settings
+from stepcut.cli.common import spec_of
+from stepcut.cli.learning import settings, warn
 from stepcut.cli.main import main
 from stepcut.cli.parser import make_parser
 from stepcut.errors import OptionError
+from stepcut.features.spec import FeatureSpec
 from stepcut.methods.inputs import read_step_count
 
 QUICK = ["--method", "kmeans", "-k", "3", "--fps", "1", "--quiet"]
+STEPS = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +29,8 @@ def learned(kitchen, tmp_path_factory):
     """A procedure learned from the two videos, and what was said of it."""
     folder, said = tmp_path_factory.mktemp("learned"), io.StringIO()
     words = ["learn", str(kitchen / "videos"), "-o", str(folder / "a.proc"), *QUICK]
-    words += ["--cache", str(folder / "cache")]
     with contextlib.redirect_stdout(said):
-        assert main(words) == 0
+        assert main([*words, "--cache", str(folder / "cache")]) == 0
     return folder / "a.proc", said.getvalue()
 
 
@@ -51,25 +55,54 @@ def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(kitchen, tmp
     assert "broken.mp4" in capsys.readouterr().err
 
 
-def test_segment_writes_what_the_suffix_says(kitchen, place, tmp_path):
-    video = next((kitchen / "videos").iterdir())
-    assert (
-        main(["segment", str(place), str(video), "-o", str(tmp_path / "new.vtt"), "--quiet"]) == 0
-    )
+def test_a_broken_feature_file_among_many_is_left_out_as_a_video_is(tmp_path, capsys):
+    random = np.random.default_rng(0)
+    for number in range(4):
+        np.save(tmp_path / f"v{number}.npy", random.normal(size=(30, 4)))
+    np.save(tmp_path / "v1.npy", np.full((30, 4), np.nan))
+    (tmp_path / "v2.npy").write_bytes(b"no array")
+    words = ["learn", str(tmp_path), "-k", "2", "--quiet", "-o", str(tmp_path / "p.proc")]
+    assert main([*words, "--strict"]) == 2
+    assert "v1.npy: row 0 contains NaN" in capsys.readouterr().err
+    assert not (tmp_path / "p.proc").exists()
+    assert main(words) == 2
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("2 steps from 2 videos", "skipped: v1:", "skipped: v2:"))
+    for number in (0, 3):
+        (tmp_path / f"v{number}.npy").write_bytes(b"")
+    assert main(words) == 2
+    assert "v0.npy" in capsys.readouterr().err  # where none is left, the first is told
+
+
+def test_one_video_two_videos_and_very_many_steps(tmp_path, capsys):
+    np.save(tmp_path / "a.npy", np.ones((60, 4)))
+    assert main(["learn", str(tmp_path), "-k", "2", "-o", str(tmp_path / "p.proc")]) == 2
+    assert "is a single video" in capsys.readouterr().err
+    np.save(tmp_path / "b.npy", np.ones((60, 4)))
+    warn([str(tmp_path)], 500, quiet=False)
+    told = capsys.readouterr().err
+    assert "Use five or more" in told
+    assert "-k 500: " in told
+    warn([str(tmp_path)], 500, quiet=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_segment_prints_or_writes_what_the_suffix_says(kitchen, place, tmp_path, capsys):
+    words = ["segment", str(place), str(next((kitchen / "videos").iterdir()))]
+    assert main(words) == 0
+    assert "00:00:00.0" in capsys.readouterr().out
+    assert main([*words, "-o", str(tmp_path / "new.vtt"), "--quiet"]) == 0
     assert (tmp_path / "new.vtt").read_text().startswith("WEBVTT")
 
 
-def test_segment_without_a_file_prints(kitchen, place, capsys):
-    assert main(["segment", str(place), str(next((kitchen / "videos").iterdir()))]) == 0
-    assert "00:00:00.0" in capsys.readouterr().out
+# ---------------------------------------------------------------------- settings
 
 
 @pytest.mark.slow
 def test_like_takes_the_settings_of_an_earlier_procedure(kitchen, place, tmp_path):
     words = ["learn", str(kitchen / "videos"), "--like", str(place), "--quiet", "-o"]
     assert main([*words, str(tmp_path / "b.proc")]) == 0
-    one, other = (config_of(folder) for folder in (place, tmp_path / "b.proc"))
-    assert one == other
+    assert config_of(place) == config_of(tmp_path / "b.proc")
     assert main([*words, str(tmp_path / "c.proc"), "-k", "2"]) == 0
     assert len(sc.load(tmp_path / "c.proc").steps) == 2
 
@@ -101,12 +134,11 @@ def test_like_runs_no_code_of_a_procedure(
         assert (tmp_path / "RAN").exists()
 
 
-def test_like_takes_over_no_paths(kitchen, place, tmp_path):
+def test_like_takes_over_no_paths(place, tmp_path):
     paths = {"cache": "cache", "labels": "labels", "recipe": "recipe", "output": "out"}
     paths = {name: str(tmp_path / path) for name, path in paths.items()}
     like = _like(place, tmp_path, {"settings": {**paths, "names": ["a"], "restarts": 2}})
-    args = make_parser("learn").parse_args([str(kitchen / "videos"), "--like", str(like)])
-    found = settings(args)
+    found = settings(parse("learn", "--like", str(like)))
     assert found["restarts"] == 2
     assert not found.keys() & {*paths, "names"}
 
@@ -135,11 +167,74 @@ def test_a_number_of_steps_that_is_none(text):
 
 
 def test_settings_of_the_papers_method_by_group():
-    parser = make_parser("learn")
-    words = ["v", "--method", "cnc", "--as-published", "--set", "loss.weight=2", "--set"]
-    words += ["cut.smoothness=5"]
-    chosen = settings(parser.parse_args([*words, "--set", "dim=16"]))
+    words = ["--method", "cnc", "--as-published", "--set", "loss.weight=2", "cut.smoothness=5"]
+    chosen = settings(parse("learn", *words, "--set", "dim=16"))
     assert (chosen["train"], chosen["cut"], chosen["dim"]) == ({"weight": 2}, {"smoothness": 5}, 16)
     assert chosen["as_published"] is True
     with raises(OptionError, "'train.iterations'"):
-        settings(parser.parse_args([*words, "--set", "train.iteration=5"]))
+        settings(parse("learn", *words, "--set", "train.iteration=5"))
+
+
+# ---------------------------------------------------------------------- how features are made
+
+COMMANDS = ["features", "learn"]
+ALL = [
+    "--backbone",
+    "resnet50",
+    "--weights",
+    "/w.pth",
+    "--layer",
+    "conv3a",
+    "--family",
+    "v1",
+    "--fps",
+    "30000/1001",
+]
+
+
+def parse(command, *words):
+    return make_parser(command).parse_args(["films/", "-o", "out", *words])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_options_of_features_arrive_at_the_backbone(command, tmp_path, capsys):
+    made = FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1")
+    assert (spec_of(parse(command, *ALL)), spec_of(parse(command))) == (made, FeatureSpec())
+    videos = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
+    for video in videos:
+        video.touch()
+    words = [command, *map(str, videos), "-o", str(tmp_path / "out"), "--quiet"]
+    for options, told in (
+        ("--layer conv4c --family v1", "layer='conv4c' does not fit efficientnet-lite0"),
+        ("--backbone resnet50 --weights absent.pth", "absent.pth': no such file"),
+        ("--backbone resnet51", "did you mean 'resnet50'?"),
+        *((f"--fps {fps}", f"fps='{fps}' is not a rate") for fps in ("0", "two", "1/0")),
+    ):
+        assert main([*words, *options.split()]) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_the_device_is_the_machines(tmp_path, capsys):
+    sc.learn(STEPS, steps=2, output=tmp_path / "p.proc", restarts=2)
+    # As stepcut 0.1.0 wrote it on a machine with a GPU.
+    old = dict.fromkeys(("weights", "layer", "family"))
+    old |= {"name": "efficientnet-lite0", "fps": "2", "device": "cuda"}
+    change_config(tmp_path / "p.proc", backbone=old)
+    assert sc.load(tmp_path / "p.proc").spec == FeatureSpec()
+    (tmp_path / "a.mp4").touch()
+    for command in ("check", "segment", "guide"):
+        words = [command, str(tmp_path / "p.proc"), str(tmp_path / "a.mp4")]
+        assert main([*words, "--device", "tpu"]) == 2
+        assert "device='tpu' is unknown" in capsys.readouterr().err
+        assert main(words) == 2
+        assert "a.mp4" in capsys.readouterr().err
+
+
+def test_learn_like_takes_the_spec(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spec = FeatureSpec("resnet50", Fraction(3), "w.pth", "conv3a", "v1")
+    sc.learn(STEPS, steps=2, output="old.proc", restarts=2)
+    change_config(tmp_path / "old.proc", backbone=spec.to_json())
+    like = settings(parse("learn", "--like", "old.proc", "--layer", "conv4c"))
+    weights = str(tmp_path / "w.pth")
+    assert like["backbone"] == FeatureSpec("resnet50", Fraction(3), weights, "conv4c", "v1")

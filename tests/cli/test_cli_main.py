@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,27 +17,45 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stepcut.cli import say
 from stepcut.cli.main import main
 from stepcut.cli.parser import COMMANDS, find_command, make_parser
 from stepcut.procedure.learning import learn
 from stepcut.version import __version__
 
 
-def test_help_starts_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["-h"]) == 0
-    assert capsys.readouterr().out.startswith("examples:\n  stepcut demo")
+def run_python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {**os.environ, **environment}
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, env=given, check=False
+    )
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"stepcut {__version__}\n"
-
-
-def test_an_unknown_command_is_answered_with_the_nearest(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["-h"], 0, "examples:\n  stepcut demo"),
+        (["help"], 0, "commands:"),
+        (["--version"], 0, f"stepcut {__version__}\n"),
+        (["help", "learn"], 0, "exit codes: 0"),
+        (["lern"], 2, "did you mean 'learn'?"),
+        (["help", "lern"], 2, "did you mean 'learn'?"),
+        (["segment", "no.proc", "new.mp4"], 2, "stepcut: no.proc: this procedure does not exist."),
+        # A command in an error can be pasted.
+        (["segment", "no such.proc", "new.mp4"], 2, "stepcut learn VIDEOS... -o 'no such.proc'\n"),
+        # Control characters do not reach the terminal.
+        (["convert", "a\x1b]0;owned\x07.csv", "b.json"], 2, "stepcut: a%1B]0;owned%07.csv"),
+        (["completion", "csh"], 2, "bash"),
+    ],
+)
+def test_answers_without_any_work(
+    words: list[str], code: int, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["lern"]) == 2
-    assert "did you mean 'learn'?" in capsys.readouterr().err
+    assert main(words) == code
+    out, error = capsys.readouterr()
+    assert told in (error if code else out)
+    assert error.count("\n") == (1 if code else 0)
+    assert "\x1b" not in error
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -48,31 +67,21 @@ def test_every_command_has_examples_and_a_usage_line(
     assert text.startswith("examples:")
     assert text.count(f"stepcut {name}") >= 3
     assert f"usage: stepcut {name} [options]" in text
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_an_option_is_there_where_its_command_reads_it(name: str) -> None:
-    module, _, function = find_command(name).partition(":")
-    code = inspect.getsource(importlib.import_module(module))
-    if function and name != "learn":  # whose settings are read by a function of their own
-        code = inspect.getsource(getattr(importlib.import_module(module), function))
-    there = {word for action in make_parser(name)._actions for word in action.option_strings}
-    assert ("--seed" in there) == ("args.seed" in code or '"seed"' in code)
-    assert ("--log" in there) == ("progress_hook(args)" in code or "ask_procedure(args" in code)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_default_number_is_read_as_a_number(name: str) -> None:
-    for action in make_parser(name)._actions:
+    for action in make_parser(name)._actions:  # a default number is read as a number
         if isinstance(action.default, str) and action.dest != "steps":
             assert not action.default.replace(".", "", 1).isdecimal() or action.type is not str
 
 
-def test_help_of_what(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help"]) == 0
-    assert "commands:" in capsys.readouterr().out
-    assert main(["help", "lern"]) == 2
-    assert "did you mean 'learn'?" in capsys.readouterr().err
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_option_is_there_where_its_command_reads_it(name: str) -> None:
+    place, _, function = find_command(name).partition(":")
+    module = importlib.import_module(place)
+    # The settings of learn are read by a function of their own.
+    part = getattr(module, function) if function and name != "learn" else module
+    code = inspect.getsource(part)
+    there = {word for action in make_parser(name)._actions for word in action.option_strings}
+    assert ("--seed" in there) == ("args.seed" in code or '"seed"' in code)
+    assert ("--log" in there) == ("progress_hook(args)" in code or "ask_procedure(args" in code)
 
 
 @pytest.mark.parametrize(
@@ -105,47 +114,41 @@ def test_a_wrong_word_is_one_line_and_exit_code_2(
     assert error.count("\n") == 1
 
 
-def test_settings_may_follow_one_another() -> None:
-    words = ["films/", "--set", "a=1", "b.c=x", "-k", "3", "--set", "d=[1, 2]"]
-    args = make_parser("learn").parse_args(words)
-    assert args.set == ["a=1", "b.c=x", "d=[1, 2]"]
-    assert (args.videos, args.steps) == (["films/"], "3")
-
-
-def test_help_of_learn_has_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "learn"]) == 0
-    assert "exit codes: 0" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("error", "told"),
     [
         (PermissionError(13, "Permission denied", "/x/y"), "/x/y: Permission denied"),
         (MemoryError(), "out of memory"),
         (ZeroDivisionError("by zero"), "STEPCUT_DEBUG=1"),
+        (KeyboardInterrupt(), "run the same command again"),
     ],
 )
 def test_no_error_is_a_traceback(
-    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail(*_: object) -> int:
         raise error
 
     monkeypatch.setattr("stepcut.cli.main.run_command", fail)
-    assert main(["learn", "x"]) == 2
+    assert main(["learn", "x"]) == (130 if isinstance(error, KeyboardInterrupt) else 2)
     printed = capsys.readouterr().err
     assert told in printed
-    assert printed.count("\n") == 1
-    monkeypatch.setenv("STEPCUT_DEBUG", "1")
-    with pytest.raises(type(error)):
-        main(["learn", "x"])
+    assert printed.strip().count("\n") == 0
+    if isinstance(error, Exception):
+        monkeypatch.setenv("STEPCUT_DEBUG", "1")
+        with pytest.raises(type(error)):
+            main(["learn", "x"])
 
 
-def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "a\x1b]0;owned\x07.csv", "b.json"]) == 2
-    printed = capsys.readouterr().err
-    assert "owned" in printed
-    assert "\x1b" not in printed
+def test_what_is_said_is_one_line_and_names_keep_their_spaces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say("the names 'cut bread' and 'cut  bread' differ.\n  Write them alike.")
+    expected = "stepcut: the names 'cut bread' and 'cut  bread' differ. Write them alike.\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.slow
@@ -158,8 +161,7 @@ def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
     run.send_signal(signal.SIGINT)
     _, error = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "FATAL" not in error
-    assert "Traceback" not in error
+    assert not {"FATAL", "Traceback"} & set(error.split())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
@@ -175,54 +177,22 @@ sys.meta_path.insert(0, Interrupter())
 signal.signal(signal.SIGINT, signal.default_int_handler)
 program.main()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_python("-c", program)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 def test_slow_modules_are_imported_after_ctrl_c_is_handled() -> None:
     program = "import sys; import stepcut.__main__; print(*sys.modules)"
-    words = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        f"import sys; sys.path[:0] = {sys.path!r}; {program}",
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    done = run_python("-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}")
+    assert done.returncode == 0
     assert not {"typing", "re", "enum", "signal", "numpy"} & {*done.stdout.split()}
-
-
-def test_an_error_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["segment", "no.proc", "new.mp4"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("stepcut: no.proc: this procedure does not exist.")
-    assert error.count("\n") == 1
-
-
-def test_a_command_in_an_error_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["segment", "no such.proc", "new.mp4"]) == 2
-    assert capsys.readouterr().err.endswith("stepcut learn VIDEOS... -o 'no such.proc'\n")
 
 
 @pytest.mark.slow
 def test_a_terminal_that_has_not_all_letters_is_no_reason_to_fail() -> None:
-    words = [sys.executable, "-m", "stepcut", "data", "list"]
-    run = subprocess.run(
-        words, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"}
-    )
-    assert (run.returncode, run.stderr) == (0, b"")
-    assert b"\\u2013" in run.stdout
-
-
-def test_interrupting_says_how_to_go_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(*_: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("stepcut.cli.main.run_command", interrupted)
-    assert main(["learn", "x"]) == 130
-    assert "run the same command again" in capsys.readouterr().err
+    run = run_python("-m", "stepcut", "data", "list", PYTHONIOENCODING="ascii")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "\\u2013" in run.stdout
 
 
 def test_sigterm_leaves_nothing_half_written(tmp_path: Path) -> None:
@@ -238,12 +208,7 @@ def run(name, words):
 stepcut.cli.main.run_command = run
 sys.exit(stepcut.cli.main.main())
 """
-    run = subprocess.run(
-        [sys.executable, "-c", code, "learn", str(tmp_path / "a")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = run_python("-c", code, "learn", str(tmp_path / "a"))
     assert run.returncode == 143
     assert "run the same command again" in run.stderr
     assert list(tmp_path.iterdir()) == []
@@ -259,24 +224,19 @@ def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
         event = json.loads(capsys.readouterr().err.splitlines()[-1])
         return event["stage"], event["done"], event["unit"]
 
-    place = str(tmp_path / "p.proc")
-    learn([films / name for name in ("v0.mp4", "v1.mp4", "v2.mp4")], steps=2, output=place)
-    assert last_event("check", place, str(films / "v3.mp4"))[2] == "frames"
+    place, (one, two) = str(tmp_path / "p.proc"), (str(films / f"v{n}.mp4") for n in (3, 2))
+    learn([films / f"v{n}.mp4" for n in range(3)], steps=2, output=place)
+    assert last_event("check", place, one)[2] == "frames"
     for command in ("check", "segment"):
-        assert last_event(command, place, str(films / "v3.mp4"), str(films / "v2.mp4")) == (
-            command,
-            2,
-            "videos",
-        )
+        assert last_event(command, place, one, two) == (command, 2, "videos")
 
 
 @pytest.mark.parametrize("words", [["help"], ["learn", "-h"]])
 def test_a_reader_who_goes_away_is_no_fault(words: list[str]) -> None:
     out, into = os.pipe()
     os.close(out)
-    run = subprocess.run(
-        [sys.executable, "-m", "stepcut", *words], stdout=into, stderr=subprocess.PIPE, check=False
-    )
+    command = [sys.executable, "-m", "stepcut", *words]
+    run = subprocess.run(command, stdout=into, stderr=subprocess.PIPE, check=False)
     os.close(into)
     assert run.returncode in (0, 141)
     assert run.stderr == b""
@@ -301,8 +261,46 @@ def test_a_name_of_nothing_is_not_the_folder_one_is_in(
         assert sorted(os.listdir()) == ["p.proc", "v0.npy", "v1.npy"]
 
 
-def test_python_m_stepcut() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "stepcut", "--version"], capture_output=True, text=True, check=True
+# ---------------------------------------------------------------------- completion
+
+
+@pytest.mark.parametrize(
+    ("words", "offered", "not_offered"),
+    [
+        ("stepcut ch", {"check"}, {"learn"}),
+        ("stepcut learn --st", {"--steps", "--strict"}, {"--json"}),
+        ("stepcut learn --log ", {"bar", "json"}, {"--steps"}),
+        ("stepcut data ", {"list", "stats"}, {"learn"}),
+    ],
+)
+def test_bash_completes(
+    words: str, offered: set[str], not_offered: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = words.split(" ")
+    asked = (
+        f"COMP_WORDS=({' '.join(repr(word) for word in given)}); COMP_CWORD={len(given) - 1}; "
+        f"_shtab_stepcut stepcut {given[-1]!r}; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    assert run.stdout == f"stepcut {__version__}\n"
+    found = set(complete("bash", "-c", "", asked, capsys).split())
+    assert offered <= found
+    assert not found & not_offered
+
+
+def test_zsh_and_fish_read_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+    begin = "autoload -U +X compinit && compinit -u -D"
+    assert "stepcut" in complete("zsh", "-fc", begin, "print -l -- ${_comps[stepcut]}", capsys)
+    found = complete("fish", "--no-config -c", "", "complete -C 'stepcut check --'", capsys)
+    assert "--json" in found  # of the command alone
+    assert "--names" not in found
+
+
+def complete(
+    shell: str, options: str, begin: str, end: str, capsys: pytest.CaptureFixture[str]
+) -> str:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    assert main(["completion", shell]) == 0
+    code = f"{begin}\n{capsys.readouterr().out}\n{end}"
+    words = [shell, *options.split(), code]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout

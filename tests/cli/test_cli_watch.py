@@ -34,13 +34,29 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.learning import learn
 from stepcut.procedure.loading import load
 
+NOW = ["--settle", "0", "--every", "0"]
+
+
+def random_rows(seed):
+    return np.random.default_rng(seed).normal(size=(30, 6))
+
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     place = tmp_path_factory.mktemp("learned") / "p.proc"
-    rows = [np.random.default_rng(n).normal(size=(30, 6)) for n in range(3)]
-    learn(rows, steps=2, output=place, restarts=2)
+    learn([random_rows(n) for n in range(3)], steps=2, output=place, restarts=2)
     return place
+
+
+@pytest.fixture
+def arriving(tmp_path):
+    (tmp_path / "arriving").mkdir()
+    return tmp_path / "arriving"
+
+
+def once(folder, place, *more):
+    """The exit code of a watch of what is there."""
+    return main(["watch", str(folder), "-p", str(place), "--once", *more])
 
 
 def check(path):
@@ -63,7 +79,7 @@ def closed_journals():
 class Watch(Arrivals):
     """As the command makes it."""
 
-    def __init__(self, folder, check, settle=60):
+    def __init__(self, folder, check=check, settle=60):
         opened.append(Journal(journal_of(folder), make_folder=True))
         super().__init__(folder, opened[-1], settle)
         self.check = check
@@ -71,52 +87,51 @@ class Watch(Arrivals):
     def poll(self, procedure=""):
         return poll(self, self.check, procedure)
 
+    @property
+    def checked(self):
+        return [record["video"] for record in self.poll()]
 
-def old(path):
-    path.write_bytes(b"film")
-    os.utime(path, (1, 1))
+
+def old(*paths, at=1):
+    for number, path in enumerate(paths):
+        path.write_bytes(b"film")
+        os.utime(path, (at + number, at + number))
 
 
 def test_what_has_stopped_growing_is_checked_once(tmp_path):
-    for name in ("good.mp4", "broken.mp4", "flawed.MP4", "notes.txt", ".hidden.mp4"):
-        old(tmp_path / name)
+    names = ("good.mp4", "broken.mp4", "flawed.MP4", "notes.txt", ".hidden.mp4")
+    old(*(tmp_path / name for name in names))
     (tmp_path / "growing.mp4").write_bytes(b"fi")
-    watch = Watch(tmp_path, check, settle=60)
+    watch = Watch(tmp_path)
     found = {record["video"]: record for record in watch.poll()}
     assert set(found) == {"good", "broken", "flawed"}
     assert "no film" in found["broken"]["error"]
     assert [path.name for path, _ in watch.waiting()] == ["growing.mp4"]
-    assert list(watch.poll()) == []
+    assert watch.checked == []
     os.utime(tmp_path / "growing.mp4", (2, 2))
-    assert [record["video"] for record in watch.poll()] == ["growing"]
+    assert watch.checked == ["growing"]
     with journal_of(tmp_path).open("a") as file:
         file.write('{"stamp": ["half a li')  # killed while writing
-    again = Watch(tmp_path, check, settle=60)
-    assert list(again.poll()) == []
-    (tmp_path / "good.mp4").write_bytes(b"another film")
-    os.utime(tmp_path / "good.mp4", (3, 3))
-    assert [record["video"] for record in again.poll()] == ["good"]
-    assert list(Watch(tmp_path, check, settle=60).poll()) == []
-    assert list(again.poll()) == []
+    again = Watch(tmp_path)
+    assert again.checked == []
+    old(tmp_path / "good.mp4", at=3)
+    assert again.checked == ["good"]
+    assert Watch(tmp_path).checked == again.checked == []
     assert not again.seen  # a watch of years keeps nothing of what is done
 
 
 @pytest.mark.parametrize(
-    ("mtime", "shown"),
-    [(1, "1970-01-01T00:00:01+00:00"), (1e12, "9999-12-31T23:59:59+00:00")],
+    ("mtime", "shown"), [(1, "1970-01-01T00:00:01+00:00"), (1e12, "9999-12-31T23:59:59+00:00")]
 )
 def test_a_record_and_its_line_in_the_journal_say_when_and_by_which_procedure(
     mtime, shown, tmp_path
 ):
     path = tmp_path / "good.mp4"
-    path.write_bytes(b"film")
-    try:
-        os.utime(path, (mtime, mtime))
-    except (OSError, OverflowError):
-        pytest.skip("this disk cannot store such a time")
+    with suppress(OSError, OverflowError):
+        old(path, at=mtime)
     if path.stat().st_mtime != mtime:
         pytest.skip("this disk cannot store such a time")
-    (record,) = Watch(tmp_path, check, settle=0).poll("tea.proc")
+    (record,) = Watch(tmp_path, settle=0).poll("tea.proc")
     assert (record["file_time"], record["procedure"]) == (shown, "tea.proc")
     now = datetime.fromisoformat(record["time"])
     assert abs((datetime.now(UTC) - now).total_seconds()) < 3600
@@ -124,23 +139,19 @@ def test_a_record_and_its_line_in_the_journal_say_when_and_by_which_procedure(
     assert {key: line[key] for key in record} == record
 
 
-def replace_contents(path):
-    path.write_bytes(b"FILM")
-    os.utime(path, (1, 1))  # of the same length and date, as a copy may be
-
-
-@pytest.mark.parametrize("change", [lambda path: path.chmod(0o640), replace_contents])
+# The second is of the same length and date, as a copy may be.
+@pytest.mark.parametrize("change", [lambda path: path.chmod(0o640), old])
 def test_a_failure_is_tried_again_when_rights_or_contents_change(change, tmp_path):
     for name in ("good.mp4", "broken.mp4"):
         old(tmp_path / name)
-    watch = Watch(tmp_path, check, settle=60)
-    assert sorted(record["video"] for record in watch.poll()) == ["broken", "good"]
-    assert list(watch.poll()) == list(Watch(tmp_path, check, settle=60).poll()) == []
+    watch = Watch(tmp_path)
+    assert sorted(watch.checked) == ["broken", "good"]
+    assert watch.checked == Watch(tmp_path).checked == []
     for name in ("good.mp4", "broken.mp4"):
         change(tmp_path / name)
-    assert [path.stem for path, _ in Watch(tmp_path, check, settle=60).waiting()] == ["broken"]
-    assert [record["video"] for record in watch.poll()] == ["broken"]
-    assert list(watch.poll()) == list(Watch(tmp_path, check, settle=60).poll()) == []
+    assert [path.stem for path, _ in Watch(tmp_path).waiting()] == ["broken"]
+    assert watch.checked == ["broken"]
+    assert watch.checked == Watch(tmp_path).checked == []
 
 
 @pytest.mark.slow
@@ -160,41 +171,28 @@ def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
     assert next(latest).steps[0] == "pour"
     assert capsys.readouterr().err == ""  # told once
     (tmp_path / "revisions").rename(place / "revisions")
-    learn(
-        [np.random.default_rng(n).normal(size=(30, 6)) for n in range(4)],
-        steps=3,
-        output=tmp_path / "q.proc",
-    )
+    learn([random_rows(n) for n in range(4)], steps=3, output=tmp_path / "q.proc")
     load(tmp_path / "q.proc").save(place)
     assert len(next(latest).steps) == 3
 
 
 def test_a_clock_that_is_ahead_keeps_no_video_waiting(tmp_path, monkeypatch):
-    old(tmp_path / "good.mp4")
-    os.utime(tmp_path / "good.mp4", (4e9, 4e9))  # the year 2096, as a camera says
-    watch, now = Watch(tmp_path, check, settle=60), time.monotonic()
-    assert list(watch.poll()) == []
+    old(tmp_path / "good.mp4", at=4e9)  # the year 2096, as a camera says
+    watch, now = Watch(tmp_path), time.monotonic()
+    assert watch.checked == []
     monkeypatch.setattr("time.monotonic", lambda: now + 90)
-    assert [record["video"] for record in watch.poll()] == ["good"]
+    assert watch.checked == ["good"]
 
 
 def test_a_journal_without_room_is_named(tmp_path, monkeypatch):
-    old(tmp_path / "good.mp4")
-    watch = Watch(tmp_path, check, settle=60)
-
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    old(tmp_path / "good.mp4")
+    watch = Watch(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
     with raises(OutputError, "jsonl", "no space"):
         list(watch.poll())
-
-
-def test_a_journal_holds_wherever_the_watch_is_started(tmp_path, monkeypatch):
-    old(tmp_path / "good.mp4")
-    monkeypatch.chdir(tmp_path)
-    assert len(list(Watch(Path(), check, settle=60).poll())) == 1
-    assert list(Watch(tmp_path, check, settle=60).poll()) == []
 
 
 @pytest.mark.parametrize(
@@ -209,22 +207,18 @@ def test_a_journal_holds_wherever_the_watch_is_started(tmp_path, monkeypatch):
 def test_exit_codes_are_those_of_check(found, code, learned, tmp_path, monkeypatch):
     class Seen:
         def __init__(self, path):
-            self.path = path
-
-        def to_json(self):
-            return check(self.path)
+            self.to_json = lambda: check(path)
 
     monkeypatch.setattr(
         "stepcut.procedure.procedure.Procedure.check", lambda _, path, *__, **___: Seen(path)
     )
-    for name in found:
-        old(tmp_path / f"{name}.mp4")
-    words = ["watch", str(tmp_path), "-p", str(learned), "--once"]
-    assert main(words) == code
-    assert main(words) == code  # the videos still lie there, though nothing new came
-    for name in found:
-        (tmp_path / f"{name}.mp4").unlink()
-    assert main(words) == 0
+    paths = [tmp_path / f"{name}.mp4" for name in found]
+    old(*paths)
+    assert once(tmp_path, learned) == code
+    assert once(tmp_path, learned) == code  # the videos still lie there; nothing new came
+    for path in paths:
+        path.unlink()
+    assert once(tmp_path, learned) == 0
 
 
 @pytest.mark.parametrize(("words", "code"), [([], 0), (["--once"], 130)])
@@ -238,41 +232,55 @@ def test_a_watch_of_what_is_there_is_not_done_when_it_is_stopped(
     assert main(["watch", str(tmp_path), "-p", str(learned), *words]) == code
 
 
-def test_a_folder_that_is_not_there(learned, tmp_path, capsys):
-    assert main(["watch", str(tmp_path / "gone"), "-p", str(learned), "--once"]) == 2
-    assert "does not exist" in capsys.readouterr().err
+URLS = [
+    "http://",
+    "ftp://h/secret",
+    "http://h:x/",
+    "http://[h/",
+    "http://h/aé",
+    "http://me:secret@h/",
+]
 
 
-@pytest.mark.parametrize("place", ["a_folder", "gone/done.jsonl"])
-def test_a_journal_that_cannot_be_written_is_reported_before_the_first_video(
-    place, learned, tmp_path, capsys
+@pytest.mark.parametrize(
+    ("more", "code", "told"),
+    [
+        ([], 2, "does not exist"),
+        (["--journal", "a_folder"], 5, "--journal"),
+        (["--journal", "gone/done.jsonl"], 5, "--journal"),
+        *((["--webhook", url], 2, "--webhook") for url in URLS),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_first_video(
+    more, code, told, learned, arriving, monkeypatch, capsys
 ):
-    (tmp_path / "a_folder").mkdir()
-    old(tmp_path / "good.mp4")
-    words = ["watch", str(tmp_path), "-p", str(learned), "--once"]
-    assert main([*words, "--journal", str(tmp_path / place)]) == 5
-    out, error = capsys.readouterr()
-    assert out == ""
-    assert "--journal" in error
-
-
-def test_the_journal_lies_in_the_state_folder(tmp_path, monkeypatch):
-    arriving = tmp_path / "arriving"
-    arriving.mkdir()
+    monkeypatch.chdir(arriving.parent)
+    Path("a_folder").mkdir()
     old(arriving / "good.mp4")
-    assert len(list(Watch(arriving, check).poll())) == 1
+    assert once("arriving" if more else "gone", learned, *more) == code
+    out, error = capsys.readouterr()
+    assert (out, told in error, "secret" in error) == ("", True, False)
+    assert not journal_of(arriving).exists() or code == 5
+
+
+def test_the_journal_lies_in_the_state_folder_wherever_the_watch_is_started(
+    arriving, tmp_path, monkeypatch
+):
+    old(arriving / "good.mp4")
+    monkeypatch.chdir(arriving)
+    assert Watch(Path()).checked == ["good"]
+    assert Watch(arriving).checked == []
     assert [file.name for file in arriving.iterdir()] == ["good.mp4"]
     monkeypatch.delenv("STEPCUT_STATE")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert len(list(Watch(arriving, check).poll())) == 1
+    assert Watch(arriving).checked == ["good"]
     assert journal_of(arriving).is_relative_to(tmp_path / "state" / "stepcut")
     assert journal_of(arriving).stat().st_mode & 0o777 == 0o600
     assert journal_of(arriving).parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_a_stranger_puts_into_the_folder_hides_no_video(learned, tmp_path, capsys):
-    arriving, bashrc = tmp_path / "arriving", tmp_path / ".bashrc"
-    arriving.mkdir()
+def test_what_a_stranger_puts_into_the_folder_hides_no_video(learned, arriving, tmp_path, capsys):
+    bashrc = tmp_path / ".bashrc"
     old(arriving / "broken.mp4")
     bashrc.write_text("# mine\n")
     state = (arriving / "broken.mp4").stat()
@@ -280,15 +288,14 @@ def test_what_a_stranger_puts_into_the_folder_hides_no_video(learned, tmp_path, 
     forged = {"stamp": stamp, "video": "broken", "verdict": "fine"}
     (arriving / ".stepcut-watch.jsonl").write_text(json.dumps(forged) + "\n")
     shutil.copytree(learned, arriving, dirs_exist_ok=True)
-    words = ["watch", str(arriving), "-p", str(learned), "--once"]
-    assert main(words) == 2
+    assert once(arriving, learned) == 2
     assert json.loads(capsys.readouterr().out)["verdict"] == "error"
     link = arriving / "done.jsonl"
     link.symlink_to(bashrc)
-    assert main([*words, "--journal", str(link)]) == 5
+    assert once(arriving, learned, "--journal", str(link)) == 5
     link.unlink()
     os.link(bashrc, link)
-    assert main([*words, "--journal", str(link)]) == 5
+    assert once(arriving, learned, "--journal", str(link)) == 5
     assert bashrc.read_text() == "# mine\n"
 
 
@@ -313,104 +320,128 @@ def test_the_unit_starts_again_after_a_failure_of_the_machine_alone():
     unit = Path(__file__).parents[2] / "examples" / "watch" / "stepcut-watch.service"
     lines = [line.partition("=") for line in unit.read_text().splitlines() if "=" in line]
     rules = {name: value for name, _, value in lines if not name.startswith("#")}
-    assert rules["Restart"] == "on-failure"
-    assert rules["RestartPreventExitStatus"].split() == ["2"]
+    assert (rules["Restart"], rules["RestartPreventExitStatus"]) == ("on-failure", "2")
     assert "SuccessExitStatus" not in rules  # a watch that is stopped exits with 0
     assert rules["StateDirectory"] == "stepcut"
     assert "STEPCUT_STATE=/var/lib/stepcut" in rules["Environment"].split()
 
 
-def test_the_command_and_its_exit_code(learned, tmp_path, capsys):
-    arriving = tmp_path / "arriving"
-    arriving.mkdir()
-    words = ["watch", str(arriving), "-p", str(learned), "--once", "--settle", "0", "--every", "0"]
-    assert main(words) == 0  # nothing there
+def test_the_command_and_its_exit_code(learned, arriving, capsys):
+    assert once(arriving, learned, *NOW) == 0  # nothing there
     (arriving / "a.mp4").write_bytes(b"no film")
-    assert main(words) == 2  # learned from features; a film cannot be checked, and that is told
-    record = json.loads(capsys.readouterr().out)
-    assert record["error"]
-    assert main(words) == 2  # it is in the journal, and still lies there
+    assert once(arriving, learned, *NOW) == 2  # learned from features; that is told
+    assert json.loads(capsys.readouterr().out)["error"]
+    assert once(arriving, learned, *NOW) == 2  # it is in the journal, and still lies there
     assert capsys.readouterr().out == ""
-    assert main([*words, "--webhook", "ftp://x"]) == 2
-    assert "is not a web address" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("change", ["severity", "options", "corrections", "procedure", "nothing"])
 def test_a_file_is_checked_again_when_what_determines_its_verdict_changes(
-    change, learned, tmp_path, capsys
+    change, learned, arriving, tmp_path, capsys
 ):
-    place, arriving = Path(shutil.copytree(learned, tmp_path / "p.proc")), tmp_path / "arriving"
-    arriving.mkdir()
-    np.save(arriving / "a.npy", np.random.default_rng(9).normal(size=(30, 6)))
-    words = ["watch", str(arriving), "-p", str(place), "--once", "--settle", "0", "--every", "0"]
-    main(words)
+    place = Path(shutil.copytree(learned, tmp_path / "p.proc"))
+    np.save(arriving / "a.npy", random_rows(9))
+    more: list[str] = []
+    once(arriving, place, *NOW)
     assert json.loads(capsys.readouterr().out)["video"] == "a"
     if change == "severity":
         (place / "severity.json").write_text('{"critical": [0]}')
     elif change == "options":
-        words += ["--alarm-at", "0.9"]
+        more = ["--alarm-at", "0.9"]
     elif change == "corrections":
         known = load(place)
         known.mark_mistakes(next(iter(known.timelines))).save(place)
     elif change == "procedure":
-        rows = [np.random.default_rng(n).normal(size=(30, 6)) for n in range(1, 5)]
-        learn(rows, steps=2, output=tmp_path / "q.proc", restarts=2)
-        words[words.index(str(place))] = str(tmp_path / "q.proc")
+        rows = [random_rows(n) for n in range(1, 5)]
+        place = tmp_path / "q.proc"
+        learn(rows, steps=2, output=place, restarts=2)
     for again in (change != "nothing", False):
-        code = main(words)
+        code = once(arriving, place, *NOW, *more)
         assert bool(capsys.readouterr().out) == again
-        assert code == main(["check", words[3], str(arriving / "a.npy"), *words[9:], "--quiet"])
+        assert code == main(["check", str(place), str(arriving / "a.npy"), *more, "--quiet"])
         capsys.readouterr()
 
 
 def test_a_record_of_an_older_version_is_outdated(tmp_path):
     old(tmp_path / "good.mp4")
-    state = (tmp_path / "good.mp4").stat()
+    state, path = (tmp_path / "good.mp4").stat(), journal_of(tmp_path)
     stamp = [str(tmp_path / "good.mp4"), state.st_size, state.st_mtime_ns]
-    path = journal_of(tmp_path)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"stamp": stamp, "verdict": "fine"}) + "\n")
     path.chmod(0o600)
-    assert [record["video"] for record in Watch(tmp_path, check).poll()] == ["good"]
-    assert list(Watch(tmp_path, check).poll()) == []
+    assert Watch(tmp_path).checked == ["good"]
+    assert Watch(tmp_path).checked == []
 
 
-def test_files_like_the_learned_ones_are_watched(learned, tmp_path, capsys):
-    arriving = tmp_path / "arriving"
+def test_files_like_the_learned_ones_are_watched(learned, arriving, capsys):
     shutil.copytree(learned, arriving / "p.proc")  # whose tensors are not recordings
     (arriving / "notes.csv").write_text("x\n1\n")
-    words = ["watch", str(arriving), "-p", str(learned), "--once", "--settle", "0", "--every", "0"]
-    assert main(words) == 0
+    assert once(arriving, learned, *NOW) == 0
     out, error = capsys.readouterr()
     assert (out, str(arriving) in error) == ("", True)
-    np.save(arriving / "a.npy", np.random.default_rng(9).normal(size=(30, 6)))
-    main(words)
+    np.save(arriving / "a.npy", random_rows(9))
+    once(arriving, learned, *NOW)
     [record] = map(json.loads, capsys.readouterr().out.splitlines())
     assert (record["video"], "error" in record) == ("a", False)
     assert ".npy" in checking.suffixes_of(FeatureSpec("sensors"))
     assert ".npy" not in checking.suffixes_of(FeatureSpec())
 
 
-def test_a_webhook_gets_the_record_or_its_trouble_is_told():
-    got: list[bytes] = []
+@pytest.mark.slow
+def test_a_service_that_is_stopped_ends_quietly(learned, tmp_path):
+    words = [sys.executable, "-m", "stepcut", "watch", str(tmp_path), "-p", str(learned)]
+    words += ["--every", "0.1"]
+    old(tmp_path / "broken.mp4")
+    run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert "error" in json.loads(run.stdout.readline())  # it is at work
+    run.send_signal(signal.SIGTERM)
+    _, error = run.communicate(timeout=60)
+    assert (run.returncode, error) == (0, "")  # whatever the videos showed
 
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self):
-            got.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(204)
-            self.end_headers()
 
-        def log_message(self, *_): ...
+def test_what_grows_or_goes_while_others_are_checked_is_left_for_later(tmp_path):
+    old(*(tmp_path / f"{name}.mp4" for name in "abcd"))
 
-    server = HTTPServer(("127.0.0.1", 0), Hook)
-    thread = threading.Thread(target=server.handle_request)
-    thread.start()
-    address = f"http://127.0.0.1:{server.server_port}/"
-    assert post(address, {"ok": True}) == ""
-    thread.join()
-    server.server_close()
-    assert json.loads(got[0]) == {"ok": True}
-    assert "was not delivered" in post(address, {"ok": True}, patience=2)
+    def busy(path):
+        if path.stem == "a":  # which takes long
+            (tmp_path / "b.mp4").write_bytes(b"film, and more of it")
+            (tmp_path / "c.mp4").unlink()
+        if path.stem == "d":  # a copy that had stood still goes on
+            path.write_bytes(b"film, and more")
+            raise VideoError(f"{path}: the file is cut short")
+        return check(path)
+
+    watch = Watch(tmp_path, busy)
+    assert watch.checked == ["a"]
+    assert sorted(path.name for path, _ in watch.waiting()) == ["b.mp4", "d.mp4"]
+
+
+def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path):
+    old(tmp_path / "a.mp4", tmp_path / "b.mp4")
+
+    def odd(path):
+        full = OutputError("cache: no space left on the disk.")
+        raise ZeroDivisionError("odd") if path.stem == "a" else full
+
+    records = Watch(tmp_path, odd).poll()
+    assert next(records)["error"] == "ZeroDivisionError: odd"
+    with pytest.raises(OutputError, match="no space left"):
+        next(records)
+    assert Watch(tmp_path).checked == ["b"]  # once there is room
+
+
+def test_one_watch_at_a_time_writes_a_journal(learned, tmp_path, capsys, monkeypatch):
+    second: list[int] = []
+    old(tmp_path / "broken.mp4")
+    monkeypatch.setattr(checking, "post", lambda *_: second.append(once(tmp_path, learned)) or "")
+    assert once(tmp_path, learned, "--webhook", "http://x") == 2
+    assert second == [5]
+    assert "another watch" in capsys.readouterr().err
+    assert once(tmp_path, learned) == 2
+
+
+# ---------------------------------------------------------------------- webhook
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -451,9 +482,7 @@ def test_failed_deliveries_are_tried_again_and_finally_reported(
     monkeypatch.setattr(checking, "RETRY_AFTER", (0.0, 0.0, 0.0))
     old(tmp_path / "broken.mp4")
     hook.codes = codes
-    words = ["watch", str(tmp_path), "-p", str(learned), "--once", "--every", "0"]
-    assert main([*words, "--webhook", hook.address]) == code
-    assert len(hook.got) == posts
+    assert once(tmp_path, learned, "--every", "0", "--webhook", hook.address) == code
     out, error = capsys.readouterr()
     assert hook.got == [json.loads(out)] * posts
     assert f"http://127.0.0.1:{hook.server_port}" in error
@@ -464,130 +493,32 @@ def test_failed_deliveries_are_tried_again_and_finally_reported(
     assert lost == ([str(tmp_path / "broken.mp4")] if code == 5 else [])
 
 
-def test_an_answer_that_makes_no_sense_is_told():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer():
-            caller, _ = server.accept()
-            with caller:
-                caller.recv(65536)
-                caller.sendall(b"garbage\r\n\r\n")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        assert "garbage" in post(
-            f"http://127.0.0.1:{server.getsockname()[1]}/", {"ok": True}, patience=5
-        )
-        thread.join()
-
-
 @pytest.mark.parametrize(
-    "url",
-    [
-        "http://",
-        "ftp://h/secret",
-        "http://h:x/",
-        "http://[h/",
-        "http://h/a b",
-        "http://me:secret@h/",
-    ],
+    ("lines", "told"), [([b"garbage\r\n\r\n"], "garbage"), ([b"X: y\r\n"] * 60, "no complete")]
 )
-def test_a_webhook_that_cannot_be_is_refused_before_any_video(url, learned, tmp_path, capsys):
-    old(tmp_path / "a.mp4")
-    words = ["watch", str(tmp_path), "-p", str(learned), "--once", "--settle", "0"]
-    assert main([*words, "--webhook", url]) == 2
-    out, told = capsys.readouterr()
-    assert (out, "--webhook" in told, "secret" in told) == ("", True, False)
-    assert not journal_of(tmp_path).exists()
-
-
-def test_a_webhook_that_answers_byte_by_byte_is_given_up():
+def test_an_answer_that_makes_no_sense_or_does_not_end_is_told(lines, told):
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def drip():
-            with server.accept()[0] as connection, suppress(OSError):
-                connection.sendall(b"HTTP/1.1 200 OK\r\n")
-                for _ in range(60):
-                    connection.sendall(b"X: y\r\n")
+            with server.accept()[0] as caller, suppress(OSError):
+                caller.recv(65536)
+                if len(lines) > 1:
+                    caller.sendall(b"HTTP/1.1 200 OK\r\n")
+                for line in lines:
+                    caller.sendall(line)
                     time.sleep(0.1)
 
         threading.Thread(target=drip, daemon=True).start()
         address = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        assert "no complete answer" in post(address, {"ok": True}, patience=0.5)
-
-
-@pytest.mark.slow
-def test_a_service_that_is_stopped_ends_quietly(learned, tmp_path):
-    words = [sys.executable, "-m", "stepcut", "watch", str(tmp_path), "-p", str(learned)]
-    words += ["--every", "0.1"]
-    old(tmp_path / "broken.mp4")
-    run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert run.stdout is not None
-    assert "error" in json.loads(run.stdout.readline())  # it is at work
-    run.send_signal(signal.SIGTERM)
-    _, error = run.communicate(timeout=60)
-    assert (run.returncode, error) == (0, "")  # whatever the videos showed
-
-
-def test_what_grows_or_goes_while_others_are_checked_is_left_for_later(tmp_path):
-    for number, name in enumerate("abcd"):
-        old(tmp_path / f"{name}.mp4")
-        os.utime(tmp_path / f"{name}.mp4", (number, number))
-
-    def busy(path):
-        if path.stem == "a":  # which takes long
-            (tmp_path / "b.mp4").write_bytes(b"film, and more of it")
-            (tmp_path / "c.mp4").unlink()
-        if path.stem == "d":  # a copy that had stood still goes on
-            path.write_bytes(b"film, and more")
-            raise VideoError(f"{path}: the file is cut short")
-        return check(path)
-
-    watch = Watch(tmp_path, busy, settle=60)
-    assert [record["video"] for record in watch.poll()] == ["a"]
-    assert sorted(path.name for path, _ in watch.waiting()) == ["b.mp4", "d.mp4"]
-
-
-def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path):
-    for number, name in enumerate("ab"):
-        old(tmp_path / f"{name}.mp4")
-        os.utime(tmp_path / f"{name}.mp4", (number, number))
-
-    def odd(path):
-        raise (
-            ZeroDivisionError("odd")
-            if path.stem == "a"
-            else OutputError("cache: no space left on the disk.")
-        )
-
-    watch = Watch(tmp_path, odd, settle=60)
-    records = watch.poll()
-    assert next(records)["error"] == "ZeroDivisionError: odd"
-    with pytest.raises(OutputError, match="no space left"):
-        next(records)
-    # Once there is room.
-    assert [record["video"] for record in Watch(tmp_path, check, settle=60).poll()] == ["b"]
-
-
-def test_one_watch_at_a_time_writes_a_journal(learned, tmp_path, capsys, monkeypatch):
-    words = ["watch", str(tmp_path), "-p", str(learned), "--once"]
-    second: list[int] = []
-    old(tmp_path / "broken.mp4")
-    monkeypatch.setattr(checking, "post", lambda *_: second.append(main(words)) or "")
-    assert main([*words, "--webhook", "http://x"]) == 2
-    assert second == [5]
-    assert "another watch" in capsys.readouterr().err
-    assert main(words) == 2
+        assert told in post(address, {"ok": True}, patience=1)
+    assert "was not delivered" in post(address, {"ok": True}, patience=2)  # nobody listens
 
 
 def test_example_images_and_clusters_install_pinned_versions():
     examples = Path(__file__).resolve().parents[2] / "examples"
     project = tomllib.loads((examples.parent / "pyproject.toml").read_text())["project"]
-    pinned = dict(
-        line.split("==")
-        for line in (examples / "watch" / "constraints.txt").read_text().splitlines()
-        if not line.startswith("#")
-    )
+    lines = (examples / "watch" / "constraints.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
     for requirement in map(Requirement, project["dependencies"]):
         assert requirement.specifier.contains(pinned[requirement.name.replace("_", "-")])
     container = (examples / "watch" / "Containerfile").read_text()

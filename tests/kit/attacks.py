@@ -145,9 +145,9 @@ FINDINGS = {
     "Permissions of files that are written again, and folders that others lock":
         "procedure files_have_the_rights somebody_else_locks",
     "Journals of `watch` that are links, forged, damaged or open to others":
-        "cli what_a_stranger_puts journal_that_others_can_write journal_that_cannot_be_written",
+        "cli what_a_stranger_puts journal_that_others_can_write refused_before_the_first_video",
     "Webhooks that redirect, answer nonsense, or byte by byte":
-        "cli webhook_gets_the_record answer_that_makes_no_sense webhook_that_answers_byte_by_byte",
+        "cli deliveries_are_tried_again answer_that_makes_no_sense",
     "Recordings that were replaced or renamed": "procedure changed_features renamed_video recorded_again",
     "Requests that never end, or are large":
         "show connection_that_asks_for_nothing body_that_never_comes large_body",

@@ -5,7 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from show_kit import Served
 
+from stepcut.app.server import Running
+from stepcut.app.workspace import Workspace
 from stepcut.colours import colour
 from stepcut.procedure.old import convert, remove_converted
 from stepcut.toy import make_kitchen
@@ -52,6 +55,26 @@ def place(kitchen, tmp_path):
     """A procedure folder with known timelines over the two videos."""
     first, second = sorted((kitchen / "videos").iterdir())
     return write_procedure(tmp_path / "breakfast.proc", {"one": str(first), "two": str(second)})
+
+
+@pytest.fixture
+def work(kitchen, tmp_path):
+    """A folder with two videos, labels and a procedure; `outside` lies beside it."""
+    folder, outside = tmp_path / "work", tmp_path / "outside"
+    shutil.copytree(kitchen / "videos", folder / "kitchen")
+    shutil.copytree(kitchen / "annotations", folder / "labels")
+    first, second = sorted((folder / "kitchen").iterdir())
+    write_procedure(folder / "tea.proc", {"one": str(first), "two": str(second)})
+    outside.mkdir()
+    shutil.copy(first, outside / "private.mp4")
+    (outside / "private.csv").write_text("start,end,step\n0,1,secret\n")
+    return folder
+
+
+@pytest.fixture
+def app(work):
+    with Served(Running(Workspace(work))) as served:
+        yield served
 
 
 @pytest.fixture(scope="session")

@@ -13,13 +13,13 @@ from stepcut.app.workspace import Workspace
 
 def parts_of(edits, video="one"):
     """The parts of one video without their confidence."""
-    number = {step.name: step.number for step in edits.document.steps}
+    number = edits.document.numbers
     return [(one.start, one.end, number[one.step]) for one in edits.document.segments[video]]
 
 
 def clicks_of(edits, video="one"):
     """The clicks of a video, as (time, step number)."""
-    number = {step.name: step.number for step in edits.document.steps}
+    number = edits.document.numbers
     return [(one.start, number[one.step]) for one in edits.document.said.videos[video].clicks]
 
 
@@ -93,6 +93,12 @@ class Served:
     def upload(self, path, data):
         named = {"origin": self.origin, "content-type": "application/octet-stream"}
         return self.ask("POST", f"/{self.token}/{path}", named, data)
+
+
+def place_of(app, title="tea"):
+    """The path of a procedure in the app."""
+    found = app.get("api/home").json()["procedures"]
+    return f"p/{next(one['id'] for one in found if one['title'] == title)}"
 
 
 class Page(Served):

@@ -9,15 +9,16 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from show_fixtures import write_procedure
-from show_kit import Served, ask, wait
+from show_kit import Served, ask, place_of, wait
 from store_kit import revision
 
+import stepcut
+from stepcut.app.routes import HOME, imports, procedure_routes, static_files
 from stepcut.app.server import Running
 from stepcut.app.watching import EVERY, Watching, journal_of
 from stepcut.app.workspace import Workspace
@@ -26,26 +27,13 @@ from stepcut.errors import OptionError
 from stepcut.procedure.document import VERBS
 
 
-@pytest.fixture
-def root(kitchen: Path, tmp_path: Path) -> Path:
-    """A folder with videos (one broken), a procedure, and files outside of it."""
-    folder = tmp_path / "work"
-    shutil.copytree(kitchen / "videos", folder / "kitchen")
-    shutil.copytree(kitchen / "annotations", folder / "labels")
-    (folder / "kitchen" / "broken.mp4").write_bytes(b"no video")
-    first, second = sorted((folder / "kitchen").glob("k*.mp4"))
-    write_procedure(folder / "breakfast.proc", {"one": str(first), "two": str(second)})
-    (tmp_path / "secret").mkdir()
-    shutil.copy(first, tmp_path / "secret" / "private.mp4")
-    (folder / "link").symlink_to(tmp_path / "secret")
-    (folder / "kitchen" / "link.mp4").symlink_to(tmp_path / "secret" / "private.mp4")
-    return folder
-
-
-@pytest.fixture
-def app(root: Path) -> Iterator[Served]:
-    with Served(Running(Workspace(root))) as served:
-        yield served
+@pytest.fixture(autouse=True)
+def root(work: Path) -> Path:
+    """The folder of the app with a broken video, and links to files outside of it."""
+    (work / "kitchen" / "broken.mp4").write_bytes(b"no video")
+    (work / "link").symlink_to(work.parent / "outside")
+    (work / "kitchen" / "link.mp4").symlink_to(work.parent / "outside" / "private.mp4")
+    return work
 
 
 def videos(app: Served, path: str = "kitchen") -> list[str]:
@@ -53,42 +41,38 @@ def videos(app: Served, path: str = "kitchen") -> list[str]:
     return [video["path"] for video in found if video["name"] != "broken.mp4"]
 
 
-def procedure_of(app: Served) -> str:
-    """Where the only procedure is."""
-    return f"p/{app.get('api/home').json()['procedures'][0]['id']}"
-
-
 def keys_of(app: Served) -> list[str]:
     """The keys of its videos."""
-    return [video["key"] for video in app.get(f"{procedure_of(app)}/api/state").json()["videos"]]
+    return [video["key"] for video in app.get(f"{place_of(app)}/api/state").json()["videos"]]
 
 
 def test_the_start_page_shows_procedures_with_pictures(app: Served) -> None:
     assert app.get("").status == 200
     (one,) = app.get("api/home").json()["procedures"]
-    assert (one["title"], one["steps"], one["videos"]) == ("breakfast", 3, 2)
-    assert (one["path"], one["thumbs"]) == ("breakfast.proc", keys_of(app))
+    assert (one["title"], one["steps"], one["videos"]) == ("tea", 3, 2)
+    assert (one["path"], one["thumbs"]) == ("tea.proc", keys_of(app))
     assert app.get(f"p/{one['id']}/poster/{one['thumbs'][0]}").content.startswith(b"\xff\xd8")
     assert app.get(f"p/{one['id']}/").status == 200
     assert app.get(f"p/{one['id']}/api/state").json()["home"] is True
     assert app.get("p/nothing/api/state").status == 404
 
 
-def test_a_damaged_procedure_is_listed_with_its_problem(app: Served, root: Path) -> None:
-    (revision(root / "breakfast.proc") / "procedure.json").write_text("{")
-    (one,) = app.get("api/home").json()["procedures"]
-    assert "damaged" in one["error"]
-    assert not one["restore"]  # it has no other state
-    assert "no learned state" in app.post("api/restore", {"id": one["id"]}).json()["error"]
-
-
-def test_a_damaged_procedure_is_restored_from_the_page(app: Served, root: Path) -> None:
-    (root / "breakfast.proc" / "CURRENT").write_text("?")
+def test_a_damaged_procedure_is_listed_with_its_problem_and_restored(
+    app: Served, root: Path
+) -> None:
+    (root / "tea.proc" / "CURRENT").write_text("?")
     (one,) = app.get("api/home").json()["procedures"]
     assert "damaged: CURRENT. Restoring will lose: nothing." in one["restore"]
     (after,) = app.post("api/restore", {"id": one["id"]}).json()["procedures"]
     assert (after["steps"], after.get("error")) == (3, None)
     assert "no longer exists" in app.post("api/restore", {"id": "x"}).json()["error"]
+    (revision(root / "tea.proc") / "procedure.json").write_text("{")
+    with Served(Running(Workspace(root))) as again:
+        (one,) = again.get("api/home").json()["procedures"]
+        assert "damaged" in one["error"]
+        assert not one["restore"]  # it has no other state
+        told = again.post("api/restore", {"id": one["id"]}).json()["error"]
+    assert "no learned state" in told
 
 
 def test_the_picker_lists_folders_videos_and_labels(app: Served) -> None:
@@ -103,7 +87,7 @@ def test_the_picker_lists_folders_videos_and_labels(app: Served) -> None:
 
 
 def test_the_picker_never_leaves_its_folder(app: Served) -> None:
-    for path in "..", "../secret", "/etc", "link", "kitchen/../..", "none", "%00", "~":
+    for path in "..", "../outside", "/etc", "link", "kitchen/../..", "none", "%00", "~":
         assert app.get(f"api/folder?path={path}").status == 422, path
     assert "link.mp4" not in json.dumps(app.get("api/folder?path=kitchen").json())
     (answer,) = app.post("api/probe", {"videos": ["kitchen/link.mp4"]}).json()["videos"]
@@ -126,8 +110,8 @@ WISHES: list[tuple[str, dict[str, Any], str]] = [
     ("learn", {"videos": []}, "at least two"),
     ("learn", {"steps": "many"}, "steps='many'"),
     ("learn", {"steps": "0"}, "steps"),
-    ("learn", {"name": "breakfast"}, "already"),
-    ("learn", {"labels": "../secret"}, "not a"),
+    ("learn", {"name": "tea"}, "already"),
+    ("learn", {"labels": "../outside"}, "not a"),
     ("learn", {"labels": "labels", "recipe": "stir\npour"}, "recipe"),
     ("learn", {"videos": ["kitchen/none.mp4", "kitchen/broken.mp4"]}, "none.mp4"),
     ("export", {"what": []}, "nothing"),
@@ -135,7 +119,7 @@ WISHES: list[tuple[str, dict[str, Any], str]] = [
     ("export", {"what": ["labels"], "formats": ["elam"]}, "elan"),
     ("export", {"what": ["labels"], "formats": []}, "format"),
     ("export", {"what": ["plan"], "folder": "../up"}, "folder"),
-    ("export", {"what": ["plan"], "folder": "breakfast.proc"}, "procedure"),
+    ("export", {"what": ["plan"], "folder": "tea.proc"}, "procedure"),
     ("export", {"what": ["labels"], "formats": ["mstcn"]}, "rate"),
     ("compare", {"a": ["9"], "b": []}, "'9'"),
     ("check", {}, "no video"),
@@ -143,7 +127,7 @@ WISHES: list[tuple[str, dict[str, Any], str]] = [
 
 
 def test_a_wish_that_makes_no_sense_starts_nothing(app: Served) -> None:
-    procedure, learn = procedure_of(app), {"videos": videos(app), "name": "tea"}
+    procedure, learn = place_of(app), {"videos": videos(app), "name": "new"}
     for call, body, message in WISHES:
         place = "api/learn" if call == "learn" else f"{procedure}/api/{call}"
         answer = app.post(place, {**(learn if call == "learn" else {}), **body})
@@ -175,36 +159,35 @@ def test_stepcut_alone_opens_the_app_on_a_desktop_only(
 # ---------------------------------------------------------------------- jobs
 
 
-@pytest.mark.slow
-def test_a_job_outlives_the_server_that_started_it(root: Path) -> None:
-    def served() -> Served:
-        return Served(Running(Workspace(root)))
+def copy_all(app: Served, kind: str = "mp4") -> dict[str, Any]:
+    body = {"kind": kind, "codecs": []}
+    job: dict[str, Any] = app.post(f"{place_of(app)}/api/copies", body).json()["job"]
+    return job
 
-    with served() as app:
-        procedure = procedure_of(app)
-        body = {"kind": "mp4", "codecs": []}
-        job = app.post(f"{procedure}/api/copies", body).json()["job"]
-    with served() as app:
+
+@pytest.mark.slow
+def test_a_job_outlives_the_server_that_started_it(root: Path, tmp_path: Path) -> None:
+    with Served(Running(Workspace(root))) as app:
+        job = copy_all(app)
+    with Served(Running(Workspace(root))) as app:
         assert wait(app, job)["result"] == {}
+    (tmp_path / "other").mkdir()
+    assert Workspace(tmp_path / "other").jobs.all() == []  # those of other folders are not shown
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_is_started_again(app: Served) -> None:
-    procedure = procedure_of(app)
-    job = app.post(f"{procedure}/api/copies", {"kind": "webm", "codecs": []}).json()["job"]
-    folder = Path(os.environ["STEPCUT_CACHE"]) / "jobs" / job["id"]
-    deadline = time.monotonic() + 60
-    while not (folder / "state.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(json.loads((folder / "state.json").read_text())["pid"], signal.SIGKILL)
+    job = copy_all(app, "webm")
+    state = Path(os.environ["STEPCUT_CACHE"]) / "jobs" / job["id"] / "state.json"
+    wait_until(state.exists, 60)
+    os.kill(json.loads(state.read_text())["pid"], signal.SIGKILL)
     assert wait(app, job)["result"] == {}
-    assert json.loads((folder / "state.json").read_text())["starts"] == 2
+    assert json.loads(state.read_text())["starts"] == 2
 
 
 @pytest.mark.slow
 def test_a_job_is_cancelled_resumed_and_forgotten(app: Served) -> None:
-    procedure = procedure_of(app)
-    job = app.post(f"{procedure}/api/copies", {"kind": "mp4", "codecs": []}).json()["job"]
+    job = copy_all(app)
     path = f"api/jobs/{job['id']}"
     assert app.post(f"{path}/forget", {}).status == 422  # it runs
     assert app.post(f"{path}/cancel", {}).json()["state"] == "cancelled"
@@ -217,35 +200,24 @@ def test_a_job_is_cancelled_resumed_and_forgotten(app: Served) -> None:
     assert app.get(path).status == 404
 
 
-@pytest.mark.slow
-def test_jobs_of_other_folders_are_not_shown(app: Served, tmp_path: Path) -> None:
-    procedure = procedure_of(app)
-    job = app.post(f"{procedure}/api/copies", {"kind": "mp4", "codecs": []}).json()["job"]
-    wait(app, job)
-    (tmp_path / "other").mkdir()
-    assert Workspace(tmp_path / "other").jobs.all() == []
-
-
 # ---------------------------------------------------------------------- checking, comparing, exporting
 
 
 def test_a_dropped_video_is_kept_and_never_replaces_another(app: Served, root: Path) -> None:
-    procedure = procedure_of(app)
-    path = f"{procedure}/api/upload?name=new.mp4"
-    assert app.upload(path, b"one").json() == {"path": "uploads/new.mp4"}
-    assert app.upload(path, b"two").json() == {"path": "uploads/new-2.mp4"}
+    place = f"{place_of(app)}/api/upload?name="
+    assert app.upload(f"{place}new.mp4", b"one").json() == {"path": "uploads/new.mp4"}
+    assert app.upload(f"{place}new.mp4", b"two").json() == {"path": "uploads/new-2.mp4"}
     assert (root / "uploads" / "new.mp4").read_bytes() == b"one"
-    hostile = app.upload(f"{procedure}/api/upload?name=../../evil.mp4", b"x").json()
+    hostile = app.upload(f"{place}../../evil.mp4", b"x").json()
     assert hostile["path"].startswith("uploads/")
     assert not (root.parent / "evil.mp4").exists()
-    assert app.upload(f"{procedure}/api/upload?name=notes.txt", b"x").status == 422
-    assert app.upload(path, b"").status == 422
+    assert app.upload(f"{place}notes.txt", b"x").status == 422
+    assert app.upload(f"{place}new.mp4", b"").status == 422
 
 
 def test_an_interrupted_upload_leaves_nothing(app: Served, root: Path) -> None:
-    procedure = procedure_of(app)
     head = (
-        f"POST /{app.token}/{procedure}/api/upload?name=new.mp4 HTTP/1.1\r\nHost: {app.host}\r\n"
+        f"POST /{app.token}/{place_of(app)}/api/upload?name=new.mp4 HTTP/1.1\r\nHost: {app.host}\r\n"
         f"Origin: {app.origin}\r\nContent-Type: application/octet-stream\r\n"
         "Content-Length: 9\r\n\r\nhalf"
     )
@@ -258,18 +230,17 @@ def test_an_interrupted_upload_leaves_nothing(app: Served, root: Path) -> None:
     wait_until(lambda: not list((root / "uploads").iterdir()))
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def test_new_videos_in_a_watched_folder_are_checked_once(app: Served, root: Path) -> None:
-    procedure = procedure_of(app)
-    place = f"{procedure}/api/watch"
+    place = f"{place_of(app)}/api/watch"
     assert app.get(place).json() == {"folder": None, "problem": None}
-    assert app.post(place, {"folder": "../secret"}).status == 422
+    assert app.post(place, {"folder": "../outside"}).status == 422
     (root / "line").mkdir()
     assert app.post(place, {"folder": "line"}).json()["folder"] == "line"
     shutil.copy(root / "kitchen" / "broken.mp4", root / "line" / "new.mp4")
@@ -282,16 +253,14 @@ def test_new_videos_in_a_watched_folder_are_checked_once(app: Served, root: Path
     assert wait(app, job, state=None)["state"] in ("done", "failed")
     time.sleep(3 * EVERY)
     assert [one["id"] for one in checks()] == [job["id"]]
-    journal = journal_of(root / "line", root / "breakfast.proc").read_text()
+    journal = journal_of(root / "line", root / "tea.proc").read_text()
     assert "new.mp4" in journal
     assert '"error"' in journal
     assert app.post(place, {"folder": None}).json()["folder"] is None
 
 
 def test_two_groups_are_compared(app: Served) -> None:
-    procedure = procedure_of(app)
-    place = f"{procedure}/api/compare"
-    one, two = keys_of(app)
+    place, (one, two) = f"{place_of(app)}/api/compare", keys_of(app)
     assert "group A" in app.post(place, {"a": [one], "b": [two]}).json()["error"]
     assert app.post(place, {"a": [one, "9"], "b": [two, one]}).status == 422
     answer = app.post(place, {"a": [one, two], "b": [two, one]}).json()
@@ -303,8 +272,7 @@ def test_two_groups_are_compared(app: Served) -> None:
 def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Path) -> None:
     root = app.workspace_root
     shutil.copytree(learned, root / "toy.proc")
-    found = app.get("api/home").json()["procedures"]
-    procedure = "p/" + next(one["id"] for one in found if one["title"] == "toy")
+    procedure = place_of(app, "toy")
     place = f"{procedure}/api/export"
     body = {"what": ["labels", "clips", "budget-xlsx", "plan"], "formats": ["elan"]}
     shown = app.post(place, {**body, "preview": True}).json()
@@ -321,14 +289,15 @@ def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Pat
     assert (packed.status, packed.content[:2]) == (200, b"PK")
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "http.md"
+
+
 def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("|")]
 
 
 def test_every_call_is_documented(root: Path) -> None:
-    from stepcut.app.routes import HOME, procedure_routes
-
-    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     routes = [*HOME, *procedure_routes(Watching(Workspace(root)))]
     missing = [route.path for route in routes if f"`{route.path}`" not in page]
     assert missing == ["/"]
@@ -349,9 +318,7 @@ def test_every_call_is_documented(root: Path) -> None:
 
 
 def test_the_pages_use_documented_calls_only() -> None:
-    from stepcut.app.answers import static_files
-
-    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     documented = {re.sub(r"\{.*?\}", "{}", path) for path in re.findall(r"`(/api/[^`]*)`", page)}
     scripts = "".join(data.decode() for name, data in static_files().items() if name[-3:] == ".js")
     calls = re.findall(r"""["`](?:\$\{ROOT\})?(api/[^"`?]*)""", scripts)
@@ -363,9 +330,6 @@ def test_the_pages_use_documented_calls_only() -> None:
 
 
 def test_every_stage_of_a_job_has_a_text() -> None:
-    import stepcut
-    from stepcut.app.answers import static_files
-
     texts = re.search(r"stages: \{(.*?)\}", static_files()["strings.js"].decode(), re.DOTALL)
     assert texts is not None
     folder = Path(stepcut.__file__).parent
@@ -380,16 +344,12 @@ def test_every_stage_of_a_job_has_a_text() -> None:
 
 
 def test_no_script_imports_itself_through_others() -> None:
-    from stepcut.app.answers import imports, static_files
-
     for script in (name for name in static_files() if name.endswith(".js")):
         direct = re.findall(r'from "\./(\w+\.js)"', static_files()[script].decode())
         assert all(script not in imports(other) for other in direct), script
 
 
 def test_every_text_of_the_pages_is_in_one_file() -> None:
-    from stepcut.app.answers import static_files
-
     files = {name: data.decode() for name, data in static_files().items()}
     known = set(re.findall(r"^ +(\w+):|(?<=[,{] )(\w+):", files["strings.js"], re.MULTILINE))
     names = {name for pair in known for name in pair if name}

@@ -5,137 +5,129 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from show_fixtures import write_procedure
-from show_kit import Page, Served, wait
+from show_kit import Page, Served, place_of, wait
 from store_kit import revision
 
-from stepcut.app.export import pack
-from stepcut.app.jobs import Jobs, Progress, run
+from stepcut.app.jobs import Job, Jobs, Progress, run
 from stepcut.app.server import Running
+from stepcut.app.tasks import pack
 from stepcut.app.watching import Watching, journal_of
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError
+from stepcut.files.atomic import write_json
 from stepcut.procedure.edits import Edits
 from stepcut.progress import Event
 
 
-@pytest.fixture
-def root(kitchen: Path, tmp_path: Path) -> Path:
-    """A folder with two videos, labels and a procedure; `outside` lies beside it."""
-    folder = tmp_path / "work"
-    shutil.copytree(kitchen / "videos", folder / "kitchen")
-    shutil.copytree(kitchen / "annotations", folder / "labels")
-    first, second = sorted((folder / "kitchen").glob("k*.mp4"))
-    write_procedure(folder / "tea.proc", {"one": str(first), "two": str(second)})
-    (tmp_path / "outside").mkdir()
-    shutil.copy(first, tmp_path / "outside" / "private.mp4")
-    (tmp_path / "outside" / "private.csv").write_text("start,end,step\n0,1,secret\n")
-    return folder
-
-
-@pytest.fixture
-def app(root: Path) -> Iterator[Served]:
-    with Served(Running(Workspace(root))) as served:
-        yield served
-
-
-def place_of(app: Served, title: str = "tea") -> str:
-    found = app.get("api/home").json()["procedures"]
-    return f"p/{next(one['id'] for one in found if one['title'] == title)}"
+def kitchen_videos(work: Path) -> list[str]:
+    return [f"kitchen/{path.name}" for path in sorted((work / "kitchen").iterdir())]
 
 
 def tree(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-# ---------------------------------------------------------------------- links
+ATTACKS: list[tuple[str, str, dict[str, Any]]] = [
+    ("tea-export", "", {"what": ["report"]}),
+    ("tea-export/report.html", "private.csv", {"what": ["report"]}),
+    ("tea-export/clips", "", {"what": ["clips"]}),
+    ("new.proc", "new.proc", {"name": "new"}),  # it leads nowhere
+    ("labels/more.csv", "private.csv", {"name": "new", "labels": "labels"}),
+    ("uploads", "", {}),
+]
 
 
-@pytest.mark.parametrize(
-    "attack", ["uploads", "export", "report.html", "clips", "dangling", "labels"]
-)
+@pytest.mark.parametrize(("link", "to", "body"), ATTACKS)
 def test_links_that_leave_the_folder_are_refused_with_a_sentence(
-    app: Served, root: Path, attack: str
+    app: Served, work: Path, link: str, to: str, body: dict[str, Any]
 ) -> None:
-    outside = root.parent / "outside"
-    before, procedure = tree(outside), place_of(app)
-    wish = {"what": ["report"], "formats": []}
-    learn = {"videos": [f"kitchen/{path.name}" for path in (root / "kitchen").iterdir()]}
-    if attack == "uploads":
-        (root / "uploads").symlink_to(outside)
+    outside, procedure = work.parent / "outside", place_of(app)
+    before = tree(outside)
+    (work / link).parent.mkdir(exist_ok=True)
+    (work / link).symlink_to(outside / to)
+    if link == "uploads":
         answer = app.upload(f"{procedure}/api/upload?name=new.mp4", b"one")
-    elif attack == "export":
-        (root / "tea-export").symlink_to(outside)
-        answer = app.post(f"{procedure}/api/export", wish)
-    elif attack == "report.html":
-        (root / "tea-export").mkdir()
-        (root / "tea-export" / "report.html").symlink_to(outside / "private.csv")
-        answer = app.post(f"{procedure}/api/export", wish)
-    elif attack == "clips":
-        (root / "tea-export").mkdir()
-        (root / "tea-export" / "clips").symlink_to(outside)
-        answer = app.post(f"{procedure}/api/export", {**wish, "what": ["clips"]})
-    elif attack == "dangling":
-        (root / "new.proc").symlink_to(outside / "new.proc")
-        answer = app.post("api/learn", {**learn, "name": "new"})
+    elif "what" in body:
+        answer = app.post(f"{procedure}/api/export", {**body, "formats": []})
     else:
-        (root / "labels" / "more.csv").symlink_to(outside / "private.csv")
-        answer = app.post("api/learn", {**learn, "name": "new", "labels": "labels"})
+        answer = app.post("api/learn", {"videos": kitchen_videos(work), **body})
     assert answer.status == 422, answer.text
     assert "link" in answer.json()["error"]
     assert app.get("api/jobs").json()["jobs"] == []
     assert tree(outside) == before
 
 
-def test_a_link_that_comes_after_the_request_is_not_followed(root: Path, learned: Path) -> None:
+def queue(kind: str, args: dict[str, Any], about: Path) -> Job:
+    """A job that no server runs."""
+    jobs = Jobs(about)
+    jobs.close()
+    return jobs.start(kind, args, about, about.stem)
+
+
+def run_here(job: Job) -> dict[str, Any]:
+    """Be the process of a job; its signal handler does not stay."""
+    before = signal.getsignal(signal.SIGTERM)
+    run(job.folder)
+    signal.signal(signal.SIGTERM, before)
+    return job.state
+
+
+def export_args(learned: Path, target: Path, what: str) -> dict[str, Any]:
+    wish = {"what": [what], "formats": []}
+    own = {"folder": str(learned), "trust": False, "videos": {}}
+    return {**own, "wish": wish, "target": str(target)}
+
+
+def test_a_link_that_comes_after_the_request_is_not_followed(work: Path, learned: Path) -> None:
     target = learned.parent / "toy-export"
     target.mkdir()
-    (target / "time-budget.csv").symlink_to(root.parent / "outside" / "private.csv")
-    before, jobs = tree(root.parent / "outside"), Jobs(root)
-    jobs.close()
-    wish = {"what": ["budget-csv"], "formats": []}
-    args = {"folder": str(learned), "trust": False, "wish": wish, "videos": {}}
-    job = jobs.start("export", {**args, "target": str(target)}, root, "toy")
-    run_here(job.folder)
-    assert (job.state["state"], "is a link" in job.state["error"]) == ("failed", True)
-    assert tree(root.parent / "outside") == before
+    (target / "time-budget.csv").symlink_to(work.parent / "outside" / "private.csv")
+    before = tree(work.parent / "outside")
+    state = run_here(queue("export", export_args(learned, target, "budget-csv"), work))
+    assert (state["state"], "is a link" in state["error"]) == ("failed", True)
+    assert tree(work.parent / "outside") == before
     assert not list(learned.parent.glob(".*.part"))
 
 
-def test_an_exported_file_that_became_a_link_is_not_sent(root: Path) -> None:
-    target = root / "tea-export"
+def test_an_export_of_an_earlier_revision_is_refused(work: Path, learned: Path) -> None:
+    args = export_args(learned, work / "toy-export", "plan")
+    state = run_here(queue("export", {**args, "fingerprint": "of another revision"}, learned))
+    assert "learned again" in state["error"]
+    assert not (work / "toy-export").exists()
+
+
+def test_an_exported_file_that_became_a_link_is_not_sent(work: Path) -> None:
+    target = work / "tea-export"
     target.mkdir()
-    (target / "plan.json").symlink_to(root.parent / "outside" / "private.csv")
+    (target / "plan.json").symlink_to(work.parent / "outside" / "private.csv")
     for files in (["plan.json"], ["plan.json", "plan.json"]):
         with pytest.raises(OptionError, match="is a link"):
             pack({"folder": str(target), "files": files})
 
 
-# ---------------------------------------------------------------------- watching
-
-
-def test_one_damaged_procedure_or_link_does_not_end_watching(root: Path) -> None:
-    space = Workspace(root)
+def test_one_damaged_procedure_or_link_does_not_end_watching(work: Path) -> None:
+    space = Workspace(work)
     space.jobs.close()  # the jobs are counted, not run
-    good, bad = root / "tea.proc", root / "bad.proc"
+    good, bad = work / "tea.proc", work / "bad.proc"
     shutil.copytree(good, bad)
     for procedure in (good, bad):
-        line = root / f"line-{procedure.stem}"
+        line = work / f"line-{procedure.stem}"
         line.mkdir()
         viewer = space.viewer(space.id_of(procedure))
         assert viewer is not None
         viewer.checks.watched = line
     (revision(bad) / "config.json").write_text('{"format": 1')
-    line = root / "line-tea"
+    line = work / "line-tea"
     (line / "dangling.mp4").symlink_to("nowhere")
-    (line / "leaving.mp4").symlink_to(root.parent / "outside" / "private.mp4")
-    shutil.copy(next((root / "kitchen").iterdir()), line / "new.mp4")
+    (line / "leaving.mp4").symlink_to(work.parent / "outside" / "private.mp4")
+    shutil.copy(next((work / "kitchen").iterdir()), line / "new.mp4")
     watching = Watching(space, settle=0)
     for _ in range(2):
         watching.look()
@@ -146,22 +138,17 @@ def test_one_damaged_procedure_or_link_does_not_end_watching(root: Path) -> None
     watching.close()
     lines = journal_of(line, good).read_text().splitlines()
     assert sum("leaving.mp4 is a link" in one for one in lines) == 1
-    assert any(
-        "config.json" in one for one in journal_of(root / "line-bad", bad).read_text().splitlines()
-    )
+    assert "config.json" in journal_of(work / "line-bad", bad).read_text()
 
 
-# ---------------------------------------------------------------------- one revision
-
-
-def test_a_procedure_learned_again_elsewhere_is_noticed(root: Path) -> None:
-    first, second = sorted(str(path) for path in (root / "kitchen").iterdir())
-    with Page(root / "tea.proc") as page:
+def test_a_procedure_learned_again_elsewhere_is_noticed(work: Path) -> None:
+    first, second = sorted(str(path) for path in (work / "kitchen").iterdir())
+    with Page(work / "tea.proc") as page:
         before = page.get("api/state").json()
         old = page.keys
         assert page.get(f"video/{old[0]}").content == Path(first).read_bytes()
-        shutil.rmtree(root / "tea.proc")
-        write_procedure(root / "tea.proc", {"one": second, "two": first}, fingerprint="beef")
+        shutil.rmtree(work / "tea.proc")
+        write_procedure(work / "tea.proc", {"one": second, "two": first}, fingerprint="beef")
         assert page.get(f"video/{old[0]}").status == 404  # never another video under old timelines
         assert page.get(f"poster/{old[0]}").status == 404
         state = page.get(f"api/state?known={before['stamp']}").json()
@@ -172,100 +159,81 @@ def test_a_procedure_learned_again_elsewhere_is_noticed(root: Path) -> None:
         assert page.post("api/edit", late).status == 409
 
 
-def test_an_export_of_an_earlier_revision_is_refused(root: Path, learned: Path) -> None:
-    space = Workspace.around(learned)
-    args = {
-        "folder": str(learned), "trust": False, "wish": {"what": ["plan"], "formats": []},
-        "target": str(root / "toy-export"), "videos": {}, "fingerprint": "of another revision",
-    }  # fmt: skip
-    space.jobs.close()
-    job = space.jobs.start("export", args, learned, "toy")
-    run_here(job.folder)
-    assert "learned again" in job.state["error"]
-    assert not (root / "toy-export").exists()
-
-
-def run_here(folder: Path) -> None:
-    """Be the process of a job; its signal handler does not stay."""
-    import signal
-
-    before = signal.getsignal(signal.SIGTERM)
-    run(folder)
-    signal.signal(signal.SIGTERM, before)
-
-
-# ---------------------------------------------------------------------- jobs and restarts
-
-
-def learn_args(root: Path, name: str) -> dict[str, Any]:
+def learn_args(work: Path, name: str) -> dict[str, Any]:
     return {
-        "videos": [str(path) for path in sorted((root / "kitchen").iterdir())],
-        "output": str(root / name), "root": str(root), "steps": 2, "labels": None, "recipe": None,
+        "videos": [str(path) for path in sorted((work / "kitchen").iterdir())],
+        "output": str(work / name), "root": str(work), "steps": 2, "labels": None, "recipe": None,
     }  # fmt: skip
 
 
 @pytest.mark.slow
-def test_an_old_job_never_replaces_a_newer_procedure(root: Path) -> None:
-    jobs = Jobs(root)
-    jobs.close()
-    job = jobs.start("learn", learn_args(root, "new.proc"), root / "new.proc", "new")
-    write_procedure(root / "new.proc", {"one": None, "two": None})
-    before = tree(root / "new.proc")
-    run_here(job.folder)
-    assert "in the meantime" in job.state["error"]
-    assert tree(root / "new.proc") == before
-    shutil.rmtree(root / "new.proc")
+def test_an_old_job_never_replaces_a_newer_procedure(work: Path) -> None:
+    job = queue("learn", learn_args(work, "new.proc"), work / "new.proc")
+    write_procedure(work / "new.proc", {"one": None, "two": None})
+    before = tree(work / "new.proc")
+    assert "in the meantime" in run_here(job)["error"]
+    assert tree(work / "new.proc") == before
+    shutil.rmtree(work / "new.proc")
     for _ in range(2):  # killed after the last step, it is started again
-        run_here(job.folder)
-        assert (job.state["state"], len(job.result["steps"])) == ("done", 2)
-    assert not list(root.glob(".*"))
+        assert (run_here(job)["state"], len(job.result["steps"])) == ("done", 2)
+    assert not list(work.glob(".*"))
 
 
 def test_a_second_request_of_a_name_is_refused_while_the_first_runs(
-    app: Served, root: Path
+    app: Served, work: Path
 ) -> None:
-    body = {"videos": [f"kitchen/{path.name}" for path in (root / "kitchen").iterdir()]}
-    first = app.post("api/learn", {**body, "name": "new", "steps": "2"}).json()
-    assert app.post("api/learn", {**body, "name": "new", "steps": "2"}).json()["id"] == first["id"]
-    second = app.post("api/learn", {**body, "name": "new", "steps": "3"})
-    assert second.status == 422
-    assert "being learned" in second.json()["error"]
+    body = {"videos": kitchen_videos(work), "name": "new", "steps": "2"}
+    first = app.post("api/learn", body).json()
+    assert app.post("api/learn", body).json()["id"] == first["id"]
+    second = app.post("api/learn", {**body, "steps": "3"})
+    assert (second.status, "being learned" in second.json()["error"]) == (422, True)
     app.post(f"api/jobs/{first['id']}/cancel", {})
 
 
-def test_a_job_says_how_long_it_still_takes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = Jobs(root)
-    jobs.close()
-    job = jobs.start("learn", learn_args(root, "new.proc"), root / "new.proc", "new")
-    tell = Progress(job)
+def test_a_job_says_how_long_it_still_takes(work: Path) -> None:
+    job = queue("learn", learn_args(work, "new.proc"), work / "new.proc")
     # Half was done before: 10 s for a tenth.
-    for seconds, done, left in ((100, 50, None), (101, 51, None), (110, 60, 40), (150, 100, 0)):
-        monkeypatch.setattr("stepcut.app.jobs.time.monotonic", lambda now=seconds: now)
-        tell(Event("features", done, 100, "videos", "a.mp4"))
+    for seconds, done, left in ((0, 50, None), (1, 51, None), (10, 60, 40), (50, 100, 0)):
+        event = Event("features", done, 100, "videos", elapsed=seconds, begun=(50, 0))
+        Progress(job)(event)
         assert job.to_json()["left"] == left
 
 
-def test_a_procedure_is_named_after_a_telling_folder(app: Served, root: Path) -> None:
-    (root / "kitchen").rename(root / "videos")
-    body = {"videos": [f"videos/{path.name}" for path in (root / "videos").iterdir()]}
+def test_finished_jobs_do_not_pile_up(work: Path) -> None:
+    first, second = (queue("check", {"videos": [name]}, work) for name in "ab")
+    for job in (first, second):
+        job.write_state("done")
+    third = queue("check", {"videos": ["c"]}, work)
+    assert [job.id for job in Jobs(work).all()] == [third.id]  # it follows the others
+    third.write_state("failed")
+    write_json(third.folder / "job.json", {**third.request, "created": time.time() - 1e6})
+    jobs = Jobs(work)
+    jobs.open()
+    jobs.close()
+    assert jobs.all() == []
+
+
+def test_a_procedure_is_named_after_a_telling_folder(app: Served, work: Path) -> None:
+    (work / "kitchen").rename(work / "videos")
+    body = {"videos": [f"videos/{path.name}" for path in (work / "videos").iterdir()]}
     job = app.post("api/learn", body).json()
     app.post(f"api/jobs/{job['id']}/cancel", {})
     assert job["title"] == "work"
 
 
-def test_a_start_removes_what_a_killed_server_left(root: Path) -> None:
-    (root / "uploads").mkdir()
-    dead = [root / "uploads" / name for name in (".a.mp4.0123abcd.part", "empty.mp4")]
+def test_a_start_removes_what_a_killed_server_left(work: Path) -> None:
+    (work / "uploads").mkdir()
+    dead = [work / "uploads" / name for name in (".a.mp4.0123abcd.part", "empty.mp4")]
     for path in dead:
         path.touch()
-    folders = [root / f".tea-export.{digits}.part" for digits in ("0123abcd", "0123abcd" * 4)]
+    folders = [work / f".tea-export.{digits}.part" for digits in ("0123abcd", "0123abcd" * 4)]
     for folder in folders:
         folder.mkdir()
-    fresh = root / "uploads" / ".b.mp4.0123abcd.part"
+    fresh = work / "uploads" / ".b.mp4.0123abcd.part"
     for path in (*dead, *folders):
         os.utime(path, (1, 1))
     fresh.touch()
-    with Served(Running(Workspace(root))) as app:
+    with Served(Running(Workspace(work))) as app:
         app.get("api/home")  # it has started
         assert not any(path.exists() for path in dead)
         assert [folder.exists() for folder in folders] == [False, True]  # the second is a command's
@@ -284,33 +252,30 @@ def test_a_job_resumed_at_once_after_its_cancel_goes_on(app: Served) -> None:
     assert wait(app, job)["result"] == {}
 
 
-def test_a_server_starts_again_at_its_address(root: Path) -> None:
-    with Served(Running(Workspace(root))) as app:
+def test_a_server_starts_again_at_its_address(work: Path) -> None:
+    with Served(Running(Workspace(work))) as app:
         address = app.running.address
-        with Served(Running(Workspace(root))) as second:  # the port is taken
+        with Served(Running(Workspace(work))) as second:  # the port is taken
             assert second.running.address.split("/")[2] != address.split("/")[2]
-    again = Running(Workspace(root))
+    again = Running(Workspace(work))
     assert again.address == address
     again.start().close()
     (file,) = (Path(os.environ["STEPCUT_STATE"]) / "app").glob("*.json")
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o644)  # others may have read the token
-    other = Running(Workspace(root))
+    other = Running(Workspace(work))
     assert other.address.split("/")[3] != address.split("/")[3]
     other.start().close()
 
 
-# ---------------------------------------------------------------------- odd names and bodies
-
-
-def test_names_that_are_not_utf8_are_listed_and_used(app: Served, root: Path) -> None:
-    folder = root / os.fsdecode(b"caf\xe9")
+def test_names_that_are_not_utf8_are_listed_and_used(app: Served, work: Path) -> None:
+    folder = work / os.fsdecode(b"caf\xe9")
     try:
         folder.mkdir()
     except OSError:
         pytest.skip("this disk has no such names")
-    shutil.copy(min((root / "kitchen").iterdir()), folder / os.fsdecode(b"\xff.mp4"))
-    shutil.copytree(root / "tea.proc", folder.with_suffix(".proc"))
+    shutil.copy(min((work / "kitchen").iterdir()), folder / os.fsdecode(b"\xff.mp4"))
+    shutil.copytree(work / "tea.proc", folder.with_suffix(".proc"))
     assert {one["title"] for one in app.get("api/home").json()["procedures"]} == {"tea", "caf%E9"}
     shown = app.get("api/folder").json()["folders"]
     path = next(one["path"] for one in shown if one["name"] == "caf%E9")
@@ -321,11 +286,8 @@ def test_names_that_are_not_utf8_are_listed_and_used(app: Served, root: Path) ->
 
 
 def test_requests_may_name_sixteen_hundred_videos(app: Served) -> None:
-    names = [
-        f"kitchen/a-folder-with-a-long-name/recording-{n:04}-of-the-top-camera.mp4"
-        for n in range(1600)
-    ]
-    answer = app.post("api/learn", {"videos": names})
+    name = "kitchen/a-folder-with-a-long-name/recording-{:04}-of-the-top-camera.mp4"
+    answer = app.post("api/learn", {"videos": [name.format(n) for n in range(1600)]})
     assert answer.status == 422
     assert "is not a file of this app" in answer.json()["error"]
 
@@ -355,37 +317,24 @@ LEARN = ['"labels": "LONG"', '"labels": "a\\u0000"', '"name": "\\ud800"', '"name
          '"recipe": "\\ud800\\npour"', '"steps": "BIG"', '"steps": BIG', '"labels": "\\ud800"']  # fmt: skip
 
 
-def test_hostile_values_are_refused_with_a_sentence(app: Served, root: Path) -> None:
-    procedure, names = (
-        place_of(app),
-        [f"kitchen/{path.name}" for path in (root / "kitchen").iterdir()],
-    )
+def test_hostile_values_are_refused_with_a_sentence(app: Served, work: Path) -> None:
+    procedure, names = place_of(app), kitchen_videos(work)
     revision = app.get(f"{procedure}/api/state").json()["revision"]
     learn = [f'{{"videos": {json.dumps(names)}, "name": "new", {one}}}' for one in LEARN]
     calls = [("api/learn", body) for body in (*learn, '{"videos": ["a\\u0000", "LONG"]}')]
-    calls += [
-        (f"{procedure}/api/{call}", body) for call, bodies in BODIES.items() for body in bodies
-    ]
+    calls += [(f"{procedure}/api/{call}", one) for call in BODIES for one in BODIES[call]]
     calls += [("api/probe", '{"videos": ["\\ud800"], "x": BIG}')]
     named = {"origin": app.origin, "content-type": "application/json"}
+    long = {"REV": revision, "BIG": BIG, "HUGE": "1" + "0" * 400, "LONG": "x" * 6000}
     wrong = []
     for path, text in calls:
-        for old, new in (
-            ("REV", revision),
-            ("BIG", BIG),
-            ("HUGE", "1" + "0" * 400),
-            ("LONG", "x" * 6000),
-        ):
+        for old, new in long.items():
             text = text.replace(old, new)
         answer = app.ask("POST", f"/{app.token}/{path}", named, text.encode())
         if answer.status >= 500 or (answer.status >= 400 and not answer.json()["error"]):
             wrong.append((path, text[:80], answer.status, answer.text[:200]))
-    for path in (
-        "api/folder?path=" + "x" * 6000,
-        "api/folder?path=%00",
-        "api/folder?path=%ED%A0%80",
-    ):
-        answer = app.get(path)
+    for path in ("x" * 6000, "%00", "%ED%A0%80"):
+        answer = app.get(f"api/folder?path={path}")
         if not 400 <= answer.status < 500:
             wrong.append((path[:80], "", answer.status, answer.text[:200]))
     answer = app.upload(f"{procedure}/api/upload?name={'x' * 6000}.mp4", b"x")
@@ -393,15 +342,15 @@ def test_hostile_values_are_refused_with_a_sentence(app: Served, root: Path) -> 
     assert not wrong, "\n".join(map(str, wrong))
     for job in app.get("api/jobs").json()["jobs"]:  # odd names are made safe
         app.post(f"api/jobs/{job['id']}/cancel", {})
-    assert {path.name for path in root.parent.iterdir()} == {"work", "outside"}
-    assert not Edits(root / "tea.proc").corrections.history
+    assert {path.name for path in work.parent.iterdir()} == {"work", "outside"}
+    assert not Edits(work / "tea.proc").corrections.history
 
 
-def test_every_error_is_json(app: Served, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_error_is_json(app: Served, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = app.ask("GET", "/wrong/", {})
     assert (refused.status, "token" in refused.json()["error"]) == (403, True)
     assert "error" in app.get("nothing").json()
-    (root / "uploads").write_bytes(b"a file in the place of the folder")
+    (work / "uploads").write_bytes(b"a file in the place of the folder")
     assert app.upload(f"{place_of(app)}/api/upload?name=a.mp4", b"x").status == 507
 
     def broken(*_: object) -> None:

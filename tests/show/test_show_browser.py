@@ -657,14 +657,14 @@ def test_a_check_report_is_shown_on_the_timeline(browser, place, kitchen):
 
 
 def test_two_annotators_one_above_the_other(browser, place):
-    from stepcut.app.state import Beside
+    from stepcut.app.state import OtherTimelines
     from stepcut.timeline import Segment, Timeline
 
     bob = Timeline(
         [Segment(0, 3, "slice bread"), Segment(3, 4, "spread butter"), Segment(4.5, 6, "drink")],
         6.0,
     )
-    with Served(place, beside=Beside("bob", {"films/one.mp4": bob})) as served:
+    with Served(place, beside=OtherTimelines("bob", {"films/one.mp4": bob})) as served:
         for width in (1400, 390):
             tab = browser.new_page(viewport={"width": width, "height": 900})
             tab.goto(served.running.address)
@@ -1056,3 +1056,15 @@ def test_signals_are_shown_where_there_is_no_video(browser, tmp_path):
         until(tab, "parseFloat(document.querySelector('.signal-line').style.left) > 0")
         tab.keyboard.press("Space")
         tab.close()
+
+
+def test_the_history_lists_changes_and_goes_back(page, served):
+    for name in ("bread", "loaf"):
+        served.edit({"do": "rename", "step": 0, "name": name})
+    page.reload()
+    page.wait_for_selector("body.ready")
+    page.click("#history")
+    assert "rename bread to loaf" in page.text_content("dialog tr")
+    page.click("dialog tr:nth-child(2) button")
+    wait_saved(page, "all after change")
+    assert served.viewer.edits.document.steps[0].name == "bread"

@@ -45,23 +45,20 @@ def test_a_port_that_is_taken(place, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("name", "words", "message"),
     [
-        (["--port", "99999"], "from 0 to 65535"),
-        (["--at", "thre@5"], "video='thre' is unknown"),
-        (["--at", "one"], "''"),
+        ("breakfast", ["--port", "99999"], "from 0 to 65535"),
+        ("breakfast", ["--at", "thre@5"], "video='thre' is unknown"),
+        ("breakfast", ["--at", "one"], "''"),
+        ("none", [], "does not exist"),
+        ("none", ["--port", "99999"], "does not exist"),
     ],
 )
-def test_wrong_arguments(place, words, message, capsys, monkeypatch):
+def test_wrong_arguments(place, name, words, message, capsys, monkeypatch):
     monkeypatch.setattr(Running, "run", lambda *_: None)
-    assert main(["view", str(place), *words, "--no-browser"]) == 2
+    folder = place.with_name(f"{name}.proc")
+    assert main(["view", str(folder), *words, "--no-browser"]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("words", [["none.proc"], ["none.proc", "--port", "99999"]])
-def test_no_procedure(words, tmp_path, capsys):
-    assert main(["view", str(tmp_path / words[0]), *words[1:], "--no-browser"]) == 2
-    assert "does not exist" in capsys.readouterr().err
 
 
 def test_view_from_python_goes_on_beside_a_notebook(learned):
@@ -127,14 +124,14 @@ def test_labels_alone_are_shown_beside_others(tmp_path, kitchen, monkeypatch, ca
     other = shown[2].viewer.state()  # the same labels of another annotator
     assert (other["title"], other["steps"][0]["name"]) == ("bob", state["steps"][0]["name"])
     message = capsys.readouterr().err
-    assert f"1 corrections of {labels} are saved in {shown[1].folder}" in message
+    assert f"1 corrections of {labels} are saved in {shown[1].viewer.folder}" in message
     assert "Export" in message
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "tea.csv").write_text("start,end,step\n0,1,pour\n")
     assert main([*words[:3], str(tmp_path / "others")]) == 2
     assert "none of its videos (tea)" in capsys.readouterr().err
     with raises(ProcedureError, "not a learned"):
-        sc.load(shown[0].folder)
+        sc.load(shown[0].viewer.folder)
 
 
 def test_ending_stops_work_in_the_background(place):

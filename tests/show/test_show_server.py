@@ -10,15 +10,22 @@ from urllib.parse import unquote, urlsplit
 
 import av
 import pytest
+from show_fixtures import write_procedure
 from show_kit import Page, ask, wait
 from store_kit import revision
 
 import stepcut as sc
-from stepcut.app.checks import CheckedVideo
+from stepcut.app.checks import CheckedVideo, check_video
 from stepcut.app.security import Guard
+from stepcut.app.server import outline_of
+from stepcut.app.state import OtherTimelines
+from stepcut.app.workspace import Workspace
 from stepcut.errors import OutputError
+from stepcut.features.video.container import probe
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.loading import read_outline
+from stepcut.progress import silent
+from stepcut.show.clips import proxy_of
 from stepcut.timeline import Segment, Timeline
 
 
@@ -57,26 +64,12 @@ def test_requests_without_the_token_or_from_elsewhere_are_refused(page):
         assert (answer.status, "token" in answer.json()["error"]) == (403, True), path
         assert "content-security-policy" in answer.headers
     assert page.ask("GET", f"/{token}/", {}).headers["location"] == f"{rest}/"
-    evil = [
-        "evil.example",
-        "evil.example:80",
-        "127.0.0.1.evil.example",
-        "",
-        "[",
-        "[::1",
-        "]",
-        "a[b",
-    ]
-    for host in evil:
+    evil = "evil.example evil.example:80 127.0.0.1.evil.example [ [::1 ] a[b"
+    for host in ("", *evil.split()):
         answer = page.get("api/state", headers={"host": host})
         assert (answer.status, "host name" in answer.text) == (403, True), host
-    for headers in (
-        {"origin": "http://evil.example"},
-        {"origin": "null"},
-        {"origin": "http://127.0.0.1:1"},
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
-    ):
+    origins = [{"origin": name} for name in ("http://evil.example", "null", "http://127.0.0.1:1")]
+    for headers in (*origins, *({"sec-fetch-site": f"{kind}-site"} for kind in ("cross", "same"))):
         assert page.get("api/state", headers=headers).status == 403, headers
         assert page.post("api/undo", {"revision": 0}, headers=headers).status == 403, headers
     followed = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}  # a link
@@ -95,37 +88,31 @@ def test_a_change_needs_an_origin_json_and_a_small_body(page):
     assert "too large" in large.text
 
 
-@pytest.mark.parametrize(
-    ("bound", "asked", "known"),
-    [
-        ("127.0.0.1", "localhost:8000", True),
-        ("127.0.0.1", "[::1]:8000", True),
-        ("127.0.0.1", "10.0.0.5", False),
-        ("0.0.0.0", "10.0.0.5:80", True),
-        ("0.0.0.0", "evil.example", False),
-        ("10.0.0.5", "10.0.0.5", True),
-        ("10.0.0.5", "10.0.0.6", False),
-        ("studio.lan", "studio.lan:80", True),
-    ],
-)
-def test_which_host_names_are_ours(bound, asked, known):
+HOSTS = {  # by the address of the server: names that are its own, and others
+    "127.0.0.1": ("localhost:8000 [::1]:8000", "10.0.0.5"),
+    "0.0.0.0": ("10.0.0.5:80", "evil.example"),
+    "10.0.0.5": ("10.0.0.5", "10.0.0.6"),
+    "studio.lan": ("studio.lan:80", "evil.example"),
+}
+
+
+@pytest.mark.parametrize("bound", HOSTS)
+def test_which_host_names_are_ours(bound):
     async def nothing(*_): ...
 
-    assert Guard(nothing, "t", bound).accepts_host(asked) is known
+    guard, (ours, others) = Guard(nothing, "t", bound), HOSTS[bound]
+    assert all(map(guard.accepts_host, ours.split()))
+    assert not any(map(guard.accepts_host, others.split()))
 
 
 # ---------------------------------------------------------------------- served files
 
 
 def test_no_path_of_a_request_reaches_the_disk(page):
-    up = [
-        "../../../etc/passwd",
-        "..%2f..%2fetc%2fpasswd",
-        "%2e%2e/%2e%2e/etc/passwd",
-        "/etc/passwd",
-    ]
-    own = ["static/app.js", "config.json", "app.py", "poster/99", "copy/0/mp4", "api/zzz"]
-    for path in [*up, *own, *(f"video/{key}" for key in (up[1], "2", "-1", "one"))]:
+    paths = "../../../etc/passwd ..%2f..%2fetc%2fpasswd %2e%2e/%2e%2e/etc/passwd /etc/passwd "
+    paths += "static/app.js config.json app.py poster/99 copy/0/mp4 api/zzz video/2 video/-1 "
+    paths += "video/..%2f..%2fetc%2fpasswd video/one"
+    for path in paths.split():
         answer = page.get(path)
         assert answer.status in (404, 405), path
         assert "root:" not in answer.text
@@ -162,6 +149,7 @@ def test_the_state_holds_all_that_is_shown(page):
     assert [step["name"] for step in state["steps"]] == ["slice bread", "spread butter", "pour tea"]
     assert state["videos"][0]["parts"][0] == [0.0, 2.0, 0, 0.8]
     assert (state["title"], state["undo"], state["revision"]) == ("breakfast", None, page.revision)
+    assert {video["mistake"] for video in state["videos"]} == {None}  # none is a reference
 
 
 def test_edit_undo_redo_are_saved_before_they_are_answered(page, place):
@@ -172,6 +160,25 @@ def test_edit_undo_redo_are_saved_before_they_are_answered(page, place):
     for verb, name in (("undo", "slice bread"), ("redo", "<b>bread</b>")):
         state = page.post(f"api/{verb}", {"revision": page.revision}).json()["state"]
         assert state["steps"][0]["name"] == name
+
+
+def test_the_history_leads_back_to_any_change(page):
+    before = page.get("api/history").json()["events"]
+    for name in ("bread", "loaf"):
+        page.edit({"do": "rename", "step": 0, "name": name})
+    events = page.get("api/history").json()["events"]
+    assert [one["what"] for one in events[len(before) :]] == [
+        "rename slice bread to bread",
+        "rename bread to loaf",
+    ]
+    assert [one["now"] for one in events[-2:]] == [False, True]
+    wish = {"revision": page.revision, "to": events[-2]["id"]}
+    state = page.post("api/back", wish).json()["state"]
+    assert (state["steps"][0]["name"], state["undo"]) == ("bread", "rename slice bread to bread")
+    assert page.post("api/back", wish).status == 409  # it is of an earlier state
+    for to, told in ((999, "does not exist"), ("x", "api/history")):
+        answer = page.post("api/back", {"revision": page.revision, "to": to})
+        assert (answer.status, told in answer.json()["error"]) == (422, True)
 
 
 def test_a_wrong_edit_is_answered_with_its_sentence(page):
@@ -210,24 +217,18 @@ def test_a_disk_that_cannot_be_written_keeps_the_state(page, monkeypatch):
         raise OutputError(f"{path}: no space left on the disk.")
 
     monkeypatch.setattr("stepcut.procedure.edits.append", full)
-    answer = page.post(
-        "api/edit", {"revision": page.revision, "edit": {"do": "rename", "step": 0, "name": "x"}}
-    )
-    assert answer.status == 507
+    edit = {"do": "rename", "step": 0, "name": "x"}
+    assert page.post("api/edit", {"revision": page.revision, "edit": edit}).status == 507
     assert page.get("api/state").json()["steps"][0]["name"] == "slice bread"
 
 
-def test_videos_come_in_ranges_of_bytes(page):
+def test_videos_come_in_ranges_of_bytes_with_posters_and_frame_rates(page):
     place = f"video/{page.keys[0]}"
     whole = page.get(place).content
     answer = page.get(place, headers={"range": "bytes=100-199"})
-    assert answer.status == 206
-    assert answer.content == whole[100:200]
+    assert (answer.status, answer.content) == (206, whole[100:200])
     assert answer.headers["content-range"] == f"bytes 100-199/{len(whole)}"
     assert answer.headers["content-type"] == "video/mp4"
-
-
-def test_posters_and_frame_rates(page):
     assert page.get(f"poster/{page.keys[0]}").content.startswith(b"\xff\xd8")
     assert page.get(f"api/about/{page.keys[1]}").json()["rate"] == 10
 
@@ -238,9 +239,6 @@ def test_posters_and_frame_rates(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mp4", "webm"])
 def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(place, kind, tmp_path):
-    from stepcut.features.video.container import probe
-    from stepcut.show.clips import proxy_of
-
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video at all")
     with Page(place, videos={"two": str(broken)}) as page:
@@ -265,28 +263,23 @@ def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(place, kind,
 def test_no_copy_is_made_of_what_the_browser_plays(page):
     answer = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"]}).json()
     assert answer == {"needed": [], "ready": [], "failed": {}, "job": None}
-    forced = page.post(
-        "api/copies", {"kind": "mp4", "codecs": ["h264"], "videos": page.keys[1:]}
-    ).json()
-    assert forced["needed"] == page.keys[1:]
+    forced = {"kind": "mp4", "codecs": ["h264"], "videos": page.keys[1:]}
+    assert page.post("api/copies", forced).json()["needed"] == page.keys[1:]
     assert page.post("api/copies", {"kind": "exe", "codecs": []}).status == 422
 
 
 @pytest.mark.slow
 def test_a_check_uses_the_names_that_a_person_gave(learned):
     with Page(learned) as page:
-        page.edit({"do": "rename", "step": 0, "name": "the first thing"})
-        job = ask(page, "api/check", {"keys": page.keys[:1]})
-        assert job["result"] == {"checked": 1, "failed": {}}
-        report = page.get("api/state").json()["videos"][-1]["check"]
-        assert {"ok", "summary", "missed", "unknown", "accepted"} <= report.keys()
-        assert {step["step"]: step["name"] for step in report["steps"]}[0] == "the first thing"
-        page.edit({"do": "rename", "step": 0, "name": "the very first thing"})
-        ask(page, "api/check", {"keys": page.keys[:1]})
-        videos = page.get("api/state").json()["videos"]
-        assert len(videos) == 3
-        names = {step["step"]: step["name"] for step in videos[-1]["check"]["steps"]}
-        assert names[0] == "the very first thing"
+        for name in ("the first thing", "the very first thing"):
+            page.edit({"do": "rename", "step": 0, "name": name})
+            job = ask(page, "api/check", {"keys": page.keys[:1]})
+            assert job["result"] == {"checked": 1, "failed": {}}
+            videos = page.get("api/state").json()["videos"]
+            report = videos[-1]["check"]
+            assert {"ok", "summary", "missed", "unknown", "accepted"} <= report.keys()
+            assert {step["step"]: step["name"] for step in report["steps"]}[0] == name
+            assert len(videos) == 3
 
 
 def test_a_page_that_is_made_while_another_window_changes_it_is_behind(page, monkeypatch):
@@ -326,28 +319,21 @@ def test_unusual_videos_are_shown_and_can_be_excluded(many):
         videos = {video["name"]: video for video in page.get("api/state").json()["videos"]}
         assert {name for name, video in videos.items() if video["unusual"]} == set(odd[:3])
         assert {video["mistake"] for video in videos.values()} == {False}
-        answer = page.post(
-            "api/edit", {"revision": page.revision, "edit": {"do": "mistake", "video": odd[0]}}
-        ).json()
+        answer = page.edit({"do": "mistake", "video": odd[0]})
         videos = {video["name"]: video for video in answer["state"]["videos"]}
         assert [name for name, video in videos.items() if video["mistake"]] == odd[:1]
         assert {name for name, video in videos.items() if video["unusual"]} == set(odd[1:4])
     assert sc.load(many).expectations.mistakes == {odd[0]}
 
 
-def test_without_reference_videos_none_can_be_excluded(page, many):
-    assert {video["mistake"] for video in page.get("api/state").json()["videos"]} == {None}
+def test_a_damaged_reference_excludes_nothing(many):
     (revision(many) / "check.json").write_text("{")
     with Page(many) as damaged:
         assert {video["mistake"] for video in damaged.get("api/state").json()["videos"]} == {None}
 
 
 def test_a_new_video_is_segmented_and_checked(learned, kitchen):
-    from stepcut.app.checks import look
-    from stepcut.progress import silent
-
-    video = sorted((kitchen / "videos").iterdir())[0]
-    new = look(sc.load(learned), str(video), silent)
+    new = check_video(sc.load(learned), str(min((kitchen / "videos").iterdir())), silent)
     with Page(learned, [new]) as page:
         shown = page.get("api/state").json()["videos"][-1]
         assert (shown["editable"], shown["there"]) == (False, True)
@@ -359,10 +345,7 @@ def test_a_new_video_is_segmented_and_checked(learned, kitchen):
 
 @pytest.mark.slow
 def test_a_checked_video_follows_what_is_merged_and_taught(learned, kitchen):
-    from stepcut.app.checks import look
-    from stepcut.progress import silent
-
-    new = look(sc.load(learned), str(sorted((kitchen / "videos").iterdir())[0]), silent)
+    new = check_video(sc.load(learned), str(min((kitchen / "videos").iterdir())), silent)
     with Page(learned, [new]) as page:
 
         def shown():
@@ -380,11 +363,13 @@ def test_a_checked_video_follows_what_is_merged_and_taught(learned, kitchen):
             at = 3.0 * step
             page.edit({"do": "mark", "video": name, "start": at, "end": at + 3, "step": step})
         ask(page, "api/teach", {"revision": page.revision})
-        assert page.viewer.checks.all() == [look(sc.load(learned), new.path, silent)] != [new]
+        assert (
+            page.viewer.checks.all() == [check_video(sc.load(learned), new.path, silent)] != [new]
+        )
         page.get("api/state")  # reads what was taught
         page.post("api/back", {"revision": page.revision})
         wait(page, page.get("api/jobs").json()["jobs"][-1])
-        assert page.viewer.checks.all() == [look(sc.load(learned), new.path, silent)]
+        assert page.viewer.checks.all() == [check_video(sc.load(learned), new.path, silent)]
 
 
 # ---------------------------------------------------------------------- learning from corrections
@@ -421,53 +406,37 @@ def test_learning_from_corrections_and_taking_it_back(learned):
 
 
 def test_videos_are_attached_to_a_procedure_learned_from_features(kitchen, tmp_path):
-    from show_fixtures import write_procedure
-
-    from stepcut.app.workspace import Workspace
-
     place = write_procedure(tmp_path / "plain.proc", {"one": None, "two": None})
-    video = str(sorted((kitchen / "videos").iterdir())[0])
-    given: list[dict[str, str | None]] = [{}, {"two": video}]
-    for videos, there in zip(given, (False, True), strict=True):
+    for videos, there in (({}, False), ({"two": str(min((kitchen / "videos").iterdir()))}, True)):
         shown = Workspace.around(place, videos=videos).only.state()["videos"]
         assert [each["there"] for each in shown] == [False, there]
 
 
 def test_labels_of_one_name_in_two_folders_are_shown_apart():
-    from stepcut.app.server import outline_of
-    from stepcut.app.state import Beside
-
     labels = {f"cam{number}/a": Timeline([Segment(0, number, "pour")], 9) for number in (1, 2)}
     shown = outline_of(labels, {}, "two cameras")
     assert list(shown.timelines) == ["cam1/a", "cam2/a"]
     for names in ([f"/films/{name}.mp4" for name in labels], ["CAM1/A.MP4", "CAM2/A.MP4"]):
-        beside = Beside("other", dict(zip(names, labels.values(), strict=True)))
+        beside = OtherTimelines("other", dict(zip(names, labels.values(), strict=True)))
         rows = beside.rows(shown.document)
         assert [rows[name][0][1] for name in labels] == [1, 2]
 
 
 def test_what_follows_the_last_label_can_be_labelled_too(kitchen, tmp_path):
-    from stepcut.app.server import outline_of
-
     film = str(min((kitchen / "videos").iterdir()))  # about six seconds
     labels = {name: Timeline([Segment(0, 2, "pour")]) for name in ("there", "gone", "known")}
     labels["known"] = Timeline([Segment(0, 2, "pour")], 3)
     films = {"there": film, "gone": str(tmp_path / "gone.mp4"), "known": film}
-    ends = {
-        name: timeline.end
-        for name, timeline in outline_of(labels, films, "labels").timelines.items()
-    }
+    shown = outline_of(labels, films, "labels").timelines
+    ends = {name: timeline.end for name, timeline in shown.items()}
     assert ends["there"] > 5
     assert (ends["gone"], ends["known"]) == (2, 3)
 
 
 def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place):
-    from stepcut.app.state import Beside
-    from stepcut.app.workspace import Workspace
-
     segments = [(0, 2, "cut"), (2, 4, "Spread  butter"), (4.5, 5, "drink"), (5, 6, "eat")]
     other = Timeline([Segment(*one) for one in segments])
-    space = Workspace.around(place, beside=Beside("other", {"one.mp4": other}))
+    space = Workspace.around(place, beside=OtherTimelines("other", {"one.mp4": other}))
     shown = space.only.state()
     rows = {row[2]: row[3:] for row in shown["videos"][0]["beside"]}
     colours = {step["number"]: step["colour"] for step in shown["steps"]}
@@ -481,31 +450,30 @@ def test_steps_beside_are_paired_by_name_then_by_the_time_they_share(place):
 # ---------------------------------------------------------------------- attacks
 
 
-def send(page, text):
-    """Answer to raw bytes."""
-    with socket.create_connection(
-        ("127.0.0.1", int(page.host.rsplit(":", 1)[1])), timeout=10
-    ) as line:
-        line.sendall(text)
-        return line.recv(400)
+def connect(page):
+    return socket.create_connection(("127.0.0.1", int(page.host.rsplit(":", 1)[1])), timeout=10)
 
 
-def test_a_large_body_is_refused_however_it_comes(page):
-    head = f"POST /{page.token}/api/edit HTTP/1.1\r\nHost: {page.host}\r\nOrigin: {page.origin}\r\n"
+def head(page, *lines):
+    """The bytes of a request to edit, with these header lines."""
+    first = (f"POST /{page.token}/api/edit HTTP/1.1", f"Host: {page.host}")
+    own = (f"Origin: {page.origin}", "Content-Type: application/json")
+    return "\r\n".join((*first, *own, *lines, "", "")).encode()
+
+
+@pytest.mark.parametrize("length", [[], ["Content-Length: 2"]])
+def test_a_large_body_is_refused_however_it_comes(page, length):
     chunks = b"".join(b"4000\r\n" + b"x" * 0x4000 + b"\r\n" for _ in range(5)) + b"0\r\n\r\n"
-    for length in ("", "Content-Length: 2\r\n"):
-        words = (
-            f"{head}Content-Type: application/json\r\n{length}Transfer-Encoding: chunked\r\n\r\n"
-        )
-        assert send(page, words.encode() + chunks)[9:12] in (b"403", b"400")
+    with connect(page) as line:
+        line.sendall(head(page, *length, "Transfer-Encoding: chunked") + chunks)
+        assert line.recv(400)[9:12] in (b"403", b"400")
     assert page.viewer.edits.corrections.history == ()
 
 
 def test_a_connection_that_asks_for_nothing_is_let_go(place, monkeypatch):
     monkeypatch.setattr("stepcut.app.server.PATIENCE", 0.3)
     with Page(place) as page:
-        port = int(page.host.rsplit(":", 1)[1])
-        lines = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(20)]
+        lines = [connect(page) for _ in range(20)]
         lines[0].sendall(b"GET / HTTP/1.1\r\nHo")
         assert [line.recv(10) for line in lines] == [b""] * 20
         for line in lines:
@@ -515,11 +483,8 @@ def test_a_connection_that_asks_for_nothing_is_let_go(place, monkeypatch):
 
 def test_a_body_that_never_comes_is_not_waited_for(page, monkeypatch):
     monkeypatch.setattr("stepcut.app.security.PATIENCE", 0.3)
-    head = f"POST /{page.token}/api/edit HTTP/1.1\r\nHost: {page.host}\r\nOrigin: {page.origin}\r\n"
-    words = f"{head}Content-Type: application/json\r\nContent-Length: 40\r\n\r\n{{"
-    port = int(page.host.rsplit(":", 1)[1])
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
-        line.sendall(words.encode())
+    with connect(page) as line:
+        line.sendall(head(page, "Content-Length: 40") + b"{")
         answer = b"".join(iter(lambda: line.recv(400), b""))  # ends when the server closes it
     assert answer.startswith(b"HTTP/1.1 408")
     assert page.viewer.edits.corrections.history == ()

@@ -1,9 +1,9 @@
 """The app and the viewer: web pages that learn, show, annotate, check, compare and export.
 
-server.py      start and stop; security.py access control; routes.py, answers.py the calls
-workspace.py   the procedures of a folder; folder.py which files may be touched
-state.py       one procedure; checks.py its checked videos; watching.py new videos
-jobs.py        slow work in separate processes; tasks.py, export.py their work
+server.py      start and stop; security.py access control; routes.py the calls and pages
+workspace.py   the files and procedures of a folder; state.py one procedure; checks.py its
+               checked videos
+jobs.py        slow work in separate processes; tasks.py their work; watching.py new videos
 static/        the pages: plain modules without a build; strings.js has every text
 """
 
@@ -66,11 +66,9 @@ def view(
 
     folder = Path(procedure) if isinstance(procedure, str | os.PathLike) else kept(procedure)
     running = Running(Workspace.around(folder), port)
-    if block is None:
-        block = "ipykernel" not in sys.modules
     if browser:
         running.open_browser()
-    if not block:
+    if block is False or (block is None and "ipykernel" in sys.modules):
         return running.start()
     log = logging.getLogger("stepcut")
     log.warning("viewer: %s (stop with Ctrl+C); edits are saved in %s", running.address, folder)

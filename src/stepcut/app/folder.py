@@ -18,9 +18,7 @@ from stepcut.files.atomic import PART, output_errors, sync_folder
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 
 UPLOADS = "uploads"
-"""Folder for uploaded videos."""
 LARGEST = 64 * 2**30
-"""Maximum bytes of an upload."""
 IDLE = 60.0
 """Seconds without a change after which an unfinished file is a remainder of a killed server."""
 
@@ -68,15 +66,13 @@ class Folder:
             if path.is_symlink():
                 raise OptionError(
                     f"{self.shown(path)} is a link, and the app does not write through links. "
-                    "Remove it, or choose another name.",
-                    path=path,
+                    "Remove it, or choose another name."
                 )
         return path
 
     def open(self, path: Path) -> BinaryIO:
         """Open a file to read it; refuses a link in any part of its path."""
-        parts = path.relative_to(self.root).parts
-        self.place(*parts)
+        self.place(*path.relative_to(self.root).parts)
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         return os.fdopen(os.open(path, flags), "rb")
 
@@ -86,8 +82,7 @@ class Folder:
             if isinstance(file, Path) and not self.holds(file):
                 raise OptionError(
                     f"{self.shown(file)} is a link that leaves the folder of this app. Replace it "
-                    "with a copy of the file, or remove it.",
-                    path=file,
+                    "with a copy of the file, or remove it."
                 )
 
     def holds(self, path: Path) -> bool:
@@ -99,20 +94,13 @@ class Folder:
 
     async def receive(self, name: str, length: int, pieces: AsyncIterable[bytes]) -> str:
         """Write an upload to a new file, whole or not at all; return its path below `root`."""
+        shown = repr(name[:200])
         plain = safe_name(name.replace("/", "_").replace("\\", "_")).name
         if self.closed or Path(plain).suffix.lower() not in VIDEO_SUFFIXES:
             self.find(".", folder=True)
-            raise OptionError(
-                f"{name[:200]!r} is not a video file. Upload a file such as new.mp4.",
-                value=name,
-                allowed=VIDEO_SUFFIXES,
-            )
+            raise OptionError(f"{shown} is not a video file. Upload a file such as new.mp4.")
         if not 0 < length <= LARGEST:
-            raise OptionError(
-                f"{name[:200]!r} has {length} bytes; 1 to {LARGEST} are allowed.",
-                value=length,
-                allowed=LARGEST,
-            )
+            raise OptionError(f"{shown} has {length} bytes; 1 to {LARGEST} are allowed.")
         folder = self.place(UPLOADS)
         part = folder / f".{plain}.{secrets.token_hex(4)}.part"
         with output_errors(folder):
@@ -123,7 +111,7 @@ class Folder:
                         file.write(piece)
                     await run_in_threadpool(os.fsync, file.fileno())
                     if file.tell() != length:
-                        raise OutputError(f"{name[:200]!r} is incomplete. Upload it again.")
+                        raise OutputError(f"{shown} is incomplete. Upload it again.")
                 target = await run_in_threadpool(_put_beside, part, plain)
             finally:
                 part.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,45 +32,29 @@ from stepcut.progress import Event
 
 FINISHED = ("done", "failed", "cancelled")
 MOST_STARTS = 3
-"""A job whose process crashes this often fails."""
-KEPT = 50
-"""Finished jobs that are kept."""
+KEPT = 7 * 86_400.0
+"""Seconds that a finished job stays in the list."""
 GRACE = 3.0
 """Seconds that a cancelled process has to stop by itself."""
 TICK = 0.1
 UPDATE = 0.25
 """Seconds between two progress updates."""
-SURE = 2.0
-"""Seconds of a stage after which the time that it still takes is estimated."""
 _CODE = "from stepcut.app.jobs import main; main(sys.argv[1])"
 
 
 class Job:
-    """One job, read from its folder."""
-
     def __init__(self, folder: Path) -> None:
         self.folder, self.id = folder, folder.name
         self.request: dict[str, Any] = read_json(folder / "job.json")
-
-    def __repr__(self) -> str:
-        return f"<Job {self.id}: {self.kind}, {self.state['state']}>"
-
-    @property
-    def kind(self) -> str:
+        self.kind = str(self.request["kind"])
         """learn, teach, check, export, copies or suggest."""
-        return str(self.request["kind"])
 
     @property
     def state(self) -> dict[str, Any]:
-        """The latest state that its process wrote."""
-        found = _read(self.folder / "state.json") or {"state": "waiting"}
-        if self.is_cancelled and found["state"] not in FINISHED:
+        found = self.read("state.json") or {"state": "waiting"}
+        if (self.folder / "cancel").exists() and found["state"] not in FINISHED:
             found["state"] = "cancelled"
         return found
-
-    @property
-    def is_cancelled(self) -> bool:
-        return (self.folder / "cancel").exists()
 
     @property
     def is_finished(self) -> bool:
@@ -78,14 +62,21 @@ class Job:
 
     @property
     def result(self) -> Any:
-        return _read(self.folder / "result.json")
+        return self.read("result.json")
+
+    def read(self, name: str) -> Any:
+        with contextlib.suppress(OSError, ValueError):
+            return read_json(self.folder / name)
+        return None
 
     def write_state(self, state: str, **more: Any) -> None:
-        before = _read(self.folder / "state.json") or {}
+        before = self.read("state.json") or {}
         write_json(self.folder / "state.json", {**before, **more, "state": state})
 
+    def refuse(self, advice: str) -> OptionError:
+        return OptionError(f"this job is {self.state['state']}{advice}")
+
     def to_json(self) -> dict[str, Any]:
-        """Return what the page polls."""
         state = self.state
         return {
             "id": self.id,
@@ -98,6 +89,29 @@ class Job:
         }
 
 
+class Loop:
+    """Work that a thread repeats, with pauses, until it is closed."""
+
+    def __init__(self, work: Callable[[], None], pause: float) -> None:
+        self.work, self.pause, self.ending = work, pause, threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def open(self) -> None:
+        self.ending.clear()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.ending.set()
+        if self.thread is not None:
+            self.thread.join()
+
+    def _run(self) -> None:
+        while not self.ending.wait(self.pause):
+            with contextlib.suppress(OSError):  # such as a full disk; try again later
+                self.work()
+
+
 class Jobs:
     """The jobs of a folder and everything below it; one job of each kind runs at a time."""
 
@@ -107,10 +121,9 @@ class Jobs:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._read = lru_cache(maxsize=1000)(Job)
         self._lock = threading.RLock()
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._loop = Loop(self.tend, TICK)
 
-    # ------------------------------------------------------------------ requests
+    # ---------- requests
 
     def start(self, kind: str, args: Mapping[str, Any], about: Path, title: str) -> Job:
         """Queue a job, or return an identical job that is waiting or running."""
@@ -136,30 +149,27 @@ class Jobs:
         return sorted(found, key=lambda job: job.request["created"])
 
     def get(self, name: str) -> Job | None:
-        """The job of this name, or None."""
         return next((job for job in self.all() if job.id == name), None)
 
     def cancel(self, job: Job) -> None:
         """Stop a job; finished parts are kept, and it can be resumed."""
         if job.is_finished:
-            raise OptionError(f"this job is {job.state['state']} and cannot be cancelled.")
+            raise job.refuse(" and cannot be cancelled.")
         with self._lock:
             (job.folder / "cancel").touch()
             self._signal(job, signal.SIGTERM)
 
     def resume(self, job: Job) -> None:
-        """Continue a job that was cancelled or has failed."""
         if job.state["state"] not in ("cancelled", "failed"):
-            raise OptionError(f"this job is {job.state['state']} and cannot be resumed.")
+            raise job.refuse(" and cannot be resumed.")
         with self._lock:
             job.write_state("waiting", starts=0, error="")
             (job.folder / "cancel").unlink(missing_ok=True)
             self.tend()
 
     def forget(self, job: Job) -> None:
-        """Remove a finished job from the list."""
         if not job.is_finished:
-            raise OptionError(f"this job is {job.state['state']}. Cancel it first.")
+            raise job.refuse(". Cancel it first.")
         until = time.monotonic() + GRACE  # the process may still be exiting
         while self._is_alive(job):
             if time.monotonic() > until:
@@ -167,19 +177,16 @@ class Jobs:
             time.sleep(TICK)
         shutil.rmtree(job.folder, ignore_errors=True)
 
-    # ------------------------------------------------------------------ processes
+    # ---------- processes
 
     def open(self) -> None:
         """Run jobs until `close`, including those of an earlier server."""
-        self._ending.clear()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="stepcut-jobs")
-        self._thread.start()
+        self._prune()
+        self._loop.open()
 
     def close(self) -> None:
         """Stop the processes; their jobs continue when a server starts again."""
-        self._ending.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._loop.close()
         for process in self._processes.values():
             process.terminate()
         end = time.monotonic() + GRACE
@@ -194,7 +201,7 @@ class Jobs:
     def tend(self) -> None:
         """Start waiting jobs, kill cancelled ones that go on, and fail jobs that keep crashing."""
         with self._lock:
-            if self._ending.is_set():
+            if self._loop.ending.is_set():
                 return
             jobs = self.all()
             alive = [job for job in jobs if self._is_alive(job)]
@@ -218,15 +225,9 @@ class Jobs:
                     start_new_session=True,  # Ctrl-C stops the server, which stops the process
                 )
 
-    def _run(self) -> None:
-        while not self._ending.wait(TICK):
-            with contextlib.suppress(OSError):  # such as a full disk; try again later
-                self.tend()
-
     def _is_alive(self, job: Job) -> bool:
         """Whether a process of this or another server runs the job."""
-        process = self._processes.get(job.id)
-        if process is not None:
+        if process := self._processes.get(job.id):
             if process.poll() is None:
                 return True
             del self._processes[job.id]
@@ -239,35 +240,40 @@ class Jobs:
             return True
 
     def _signal(self, job: Job, number: int) -> None:
-        """Send a signal to the process of a job, if there is one."""
         if self._is_alive(job):
             process = self._processes.get(job.id)
             with contextlib.suppress(OSError):
                 os.kill(process.pid if process else int(job.state["pid"]), number)
 
     def _prune(self) -> None:
-        """Delete finished jobs that a later one of the same kind follows, and the oldest."""
+        """Delete finished jobs that are old, or that a later one of the same kind follows."""
         jobs = self.all()
         last = {(job.kind, job.request["about"]): job for job in jobs}
-        finished = [job for job in jobs if job.is_finished]
-        for place, job in enumerate(finished):
+        for job in jobs:
             # What could not be copied is known from all earlier jobs.
-            outdated = job.kind != "copies" and last[job.kind, job.request["about"]] is not job
-            if outdated or place < len(finished) - KEPT:
+            followed = job.kind != "copies" and last[job.kind, job.request["about"]] is not job
+            old = time.time() - job.request["created"] > KEPT
+            if job.is_finished and (followed or old):
                 shutil.rmtree(job.folder, ignore_errors=True)
 
 
-def _read(path: Path) -> Any:
-    with contextlib.suppress(OSError, ValueError):
-        return read_json(path)
-    return None
-
-
-# ---------------------------------------------------------------------- the process of a job
+# ---------- the process of a job
 
 
 class Terminated(BaseException):
     """SIGTERM: the job was cancelled, or the server stops."""
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
+def main(folder: str) -> None:
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(5)  # keeps the page responsive
+    run(Path(folder))
+    # Exit at once: decoder threads would crash during a normal interpreter shutdown.
+    os._exit(0)
 
 
 def run(folder: Path) -> None:
@@ -294,32 +300,14 @@ class Progress:
     """Progress hook that writes the state of the job a few times per second."""
 
     def __init__(self, job: Job) -> None:
-        self.job, self.stage = job, ""
-        self.last = self.began = self.first = 0.0
+        self.job, self.stage, self.last = job, "", 0.0
 
     def __call__(self, event: Event) -> None:
         now = time.monotonic()
-        share = min(event.done / event.total, 1.0) if event.total else 0.0
-        if event.stage != self.stage:
-            self.stage, self.began, self.first = event.stage, now, share
-        elif now - self.last < UPDATE:
+        if event.stage == self.stage and now - self.last < UPDATE:
             return
-        self.last, spent = now, now - self.began
-        left = None  # seconds that this stage still takes
-        if share > self.first and spent > SURE:
-            left = round(spent * (1 - share) / (share - self.first))
-        more = {"share": round(share, 3), "stage": event.stage, "item": event.item}
-        self.job.write_state("running", **more, left=left)
-
-
-def _terminate(*_: object) -> None:
-    raise Terminated
-
-
-def main(folder: str) -> None:
-    """Be the process of the job in this folder."""
-    with contextlib.suppress(AttributeError, OSError):
-        os.nice(5)  # keeps the page responsive
-    run(Path(folder))
-    # Exit at once: decoder threads would crash during a normal interpreter shutdown.
-    os._exit(0)
+        self.stage, self.last = event.stage, now
+        share = min(event.done / event.total, 1.0) if event.total else 0.0
+        left = None if event.left is None else round(event.left)
+        about = {"stage": event.stage, "item": event.item, "left": left}
+        self.job.write_state("running", share=round(share, 3), **about)

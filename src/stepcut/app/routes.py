@@ -1,16 +1,21 @@
-"""All calls: about the workspace and its jobs, and about one procedure, whose videos go by key.
+"""The calls and pages of the server: about the workspace and its jobs, and about one procedure.
 
 A call is a function of the workspace or the procedure, and of the values in the request: those of
 the JSON body, the query and the path. What it returns is sent as JSON, unless it is a response.
 """
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -19,22 +24,23 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from stepcut.app.answers import (
-    HANDLERS,
-    Json,
-    attachment,
-    file_routes,
-    page_routes,
-    read_body,
-    text_of,
-)
-from stepcut.app.export import check_target, pack, preview, read_wish
 from stepcut.app.jobs import Job
 from stepcut.app.security import MEDIA, Guard
 from stepcut.app.state import Viewer
+from stepcut.app.tasks import check_target, pack, preview, read_wish
 from stepcut.app.watching import Watching
 from stepcut.app.workspace import Workspace
-from stepcut.errors import OptionError, VideoError, as_items, choose
+from stepcut.errors import (
+    OptionError,
+    OutputError,
+    StepcutError,
+    VideoError,
+    as_items,
+    choose,
+    in_words,
+    printable,
+    wrong,
+)
 from stepcut.evaluation.budget import time_budget
 from stepcut.evaluation.compare import compare_groups
 
@@ -42,17 +48,23 @@ from stepcut.evaluation.compare import compare_groups
 from stepcut.features.video.container import probe
 from stepcut.files.names import safe_name
 from stepcut.procedure.corrections import StaleEdit
-from stepcut.procedure.edits import history, take_back
+from stepcut.procedure.edits import go_back, history, take_back
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.learning import described_settings
 from stepcut.show.clips import KINDS, proxy_of
 
 Values = dict[str, Any]
+TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
+FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 A_WHILE = {"cache-control": "private, max-age=3600"}
+BEHIND = "Another window changed the procedure"
 NEXT = 3
-"""Number of suggested videos."""
 MOST_PROBED = 50
-"""Maximum number of videos per request."""
 LONGEST_AUTHOR = 100
 """Characters of a name in the history."""
 BEGINNINGS = (
@@ -67,12 +79,119 @@ BEGINNINGS = (
 """Content type by the bytes at an offset; all others are sent as video/mp4."""
 
 
+# ---------- pages and their files
+
+
+@cache
+def static_files() -> dict[str, bytes]:
+    files = (resources.files("stepcut.app") / "static").iterdir()
+    return {file.name: file.read_bytes() for file in files if Path(file.name).suffix in TYPES}
+
+
+@cache
+def static_address() -> str:
+    """Path of the static files; it changes with their content, so browsers can cache them."""
+    return f"files/{sha256(b''.join(static_files().values())).hexdigest()[:12]}"
+
+
+def imports(script: str) -> set[str]:
+    found, left = {script}, [script]
+    while left:
+        text = static_files()[left.pop()].decode()
+        fresh = set(re.findall(r'from "\./(\w+\.js)"', text)) - found
+        found |= fresh
+        left += fresh
+    return found
+
+
+def page_route(name: str, data: str, up: str = "") -> Route:
+    """Route of one page: `name.html` in the common frame, with `name.js` and all its imports.
+
+    `data` is the first request of the page; `up` leads to the static files.
+    """
+    files, address = static_files(), up + static_address()
+    kinds = {".css": "stylesheet", ".js": "modulepreload"}
+    wanted = {*imports(f"{name}.js"), *(file for file in files if file.endswith(".css"))}
+    # style.css is first, so that the other style sheets can override it
+    ordered = sorted(wanted, key=lambda file: (file != "style.css", file))
+    links = [f'<link rel="{kinds[Path(file).suffix]}" href="{address}/{file}">' for file in ordered]
+    parts = {"links": "\n".join(links), "data": data, "script": f"{name}.js", "files": address}
+    text = files["frame.html"].decode().replace("{body}", files[f"{name}.html"].decode().strip())
+    for key, value in parts.items():
+        text = text.replace(f"{{{key}}}", value)
+
+    async def page(_: Request) -> Response:
+        return Response(text, media_type="text/html", headers={"cache-control": "no-cache"})
+
+    return Route("/", page)
+
+
+async def static_file(request: Request) -> Response:
+    name = request.path_params["file"]
+    if name not in static_files():
+        raise HTTPException(404, "No such file.")
+    return Response(static_files()[name], media_type=TYPES[Path(name).suffix], headers=FOREVER)
+
+
+# ---------- bodies and answers
+
+
+class Json(Response):
+    """A JSON response; bytes of file names that are not UTF-8 are escaped."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        try:
+            return msgspec.json.encode(content)
+        except UnicodeEncodeError:
+            return msgspec.json.encode(_readable(msgspec.to_builtins(content)))
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_readable(key): _readable(one) for key, one in value.items()}
+    return [_readable(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+async def read_body(request: Request) -> Values:
+    try:
+        body = await request.json()
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"the request is not JSON ({error}).") from error
+    if not isinstance(body, dict):
+        raise OptionError(f"the request is {body!r}; send a JSON object.", value=body)
+    return body
+
+
+def text_of(values: Values, key: str, default: str | None = None) -> str:
+    value = values.get(key, default)
+    if not isinstance(value, str):
+        raise wrong(key, value, "is not a string.")
+    return value
+
+
 def names_in(values: Values, key: str) -> list[str]:
-    """The list of strings under a key, which may be missing."""
     return as_items(key, values.get(key, []), str, f"a list of {key}")
 
 
-# ---------------------------------------------------------------------- the folder of the app
+async def error_response(_: Request, error: Exception) -> Response:
+    """Return an error as a JSON message; any other than those of stepcut is a bug, and a 500."""
+    if isinstance(error, HTTPException):
+        return Json({"error": error.detail}, error.status_code, error.headers)
+    status = 507 if isinstance(error, OutputError) else 422
+    words = " ".join(in_words(error).split())
+    if not isinstance(error, StepcutError):
+        status, words = 500, f"This is a bug in stepcut; please report it ({words})."
+    return Json({"error": words}, status)
+
+
+HANDLERS: dict[Any, Any] = dict.fromkeys((HTTPException, StepcutError, Exception), error_response)
+
+
+# ---------- the folder of the app
 
 
 def home(space: Workspace, _: Values) -> Values:
@@ -83,15 +202,12 @@ def home(space: Workspace, _: Values) -> Values:
     return {"folder": str(space.files.root), "procedures": space.procedures(), "jobs": jobs}
 
 
-def all_settings(space: Workspace, _: Values) -> Values:
-    """Describe every setting: what it is for, its default and its limits."""
-    del space
+def all_settings(_: Workspace, __: Values) -> Values:
     groups = described_settings().items()
     return {group: [one.to_json() for one in settings.values()] for group, settings in groups}
 
 
 def mend(space: Workspace, values: Values) -> Values:
-    """Restore a damaged procedure."""
     space.restore(text_of(values, "id", ""))
     return home(space, values)
 
@@ -99,16 +215,11 @@ def mend(space: Workspace, values: Values) -> Values:
 def probe_videos(space: Workspace, values: Values) -> Values:
     videos = names_in(values, "videos")
     if len(videos) > MOST_PROBED:
-        raise OptionError(
-            f"videos has {len(videos)} entries; send at most {MOST_PROBED}.",
-            setting="videos",
-            value=len(videos),
-            allowed=MOST_PROBED,
-        )
+        raise OptionError(f"videos has {len(videos)} entries; send at most {MOST_PROBED}.")
     return {"videos": space.probe(videos)}
 
 
-# ---------------------------------------------------------------------- jobs
+# ---------- jobs
 
 
 def job_of(place: Workspace | Viewer, values: Values) -> Job:
@@ -119,7 +230,6 @@ def job_of(place: Workspace | Viewer, values: Values) -> Job:
 
 
 def change_job(place: Workspace | Viewer, values: Values) -> Values:
-    """Cancel, resume or forget a job."""
     if values["verb"] not in ("cancel", "resume", "forget"):
         raise HTTPException(404, "A job can be cancelled, resumed or forgotten.")
     job = job_of(place, values)
@@ -128,12 +238,11 @@ def change_job(place: Workspace | Viewer, values: Values) -> Values:
 
 
 def start(viewer: Viewer, kind: str, **args: Any) -> Values:
-    """Start a job about a procedure."""
     own = {"folder": str(viewer.folder.resolve()), "trust": viewer.trust}
     return viewer.jobs.start(kind, {**own, **args}, viewer.folder, viewer.title).to_json()
 
 
-# ---------------------------------------------------------------------- annotations and teaching
+# ---------- annotations and teaching
 
 
 def state(viewer: Viewer, values: Values) -> Values:
@@ -151,23 +260,19 @@ def change(verb: str, viewer: Viewer, values: Values) -> Values | Response:
     try:
         words = work(str(values.get("revision")), author)
     except StaleEdit:
-        sentence = "Another window changed the procedure, so your change was not saved."
+        sentence = f"{BEHIND}, so your change was not saved."
         return Json({"error": sentence, "state": viewer.state()}, 409)
     return {"words": words, "state": viewer.state()}
 
 
 def set_rule(viewer: Viewer, values: Values) -> Values:
-    """Add a rule, or remove it."""
     viewer.edits.set_rule(text_of(values, "rule", ""), bool(values.get("holds", True)))
     return viewer.rules()
 
 
 def check_revision(viewer: Viewer, values: Values) -> None:
-    """Refuse requests to an outdated state."""
     if values.get("revision") != viewer.edits.revision:
-        raise HTTPException(
-            409, "Another window changed the procedure. Reload the page, then try again."
-        )
+        raise HTTPException(409, f"{BEHIND}. Reload the page, then try again.")
 
 
 def teach(viewer: Viewer, values: Values) -> Values:
@@ -176,16 +281,24 @@ def teach(viewer: Viewer, values: Values) -> Values:
 
 
 def back(viewer: Viewer, values: Values) -> Values:
-    """Restore the procedure as it was before it learned from annotations."""
+    """Go back to the state after the change `to`, by default before the last teaching."""
     check_revision(viewer, values)
-    take_back(viewer.folder)
+    to, before = values.get("to"), viewer.fingerprint
+    if to is None:
+        take_back(viewer.folder)
+    elif isinstance(to, int):
+        go_back(viewer.folder, to)
+    else:
+        raise wrong("to", to, "is not the id of a change; see api/history.")
     viewer.refresh()
-    if checked := [video.path for video in viewer.checks.all() if Path(video.path).is_file()]:
+    checked = [video.path for video in viewer.checks.all() if Path(video.path).is_file()]
+    if checked and viewer.fingerprint != before:
         start(viewer, "check", videos=checked)
-    return {"words": "what was learned from annotations", "state": viewer.state()}
+    words = "what was learned from annotations" if to is None else f"all after change {to}"
+    return {"words": words, "state": viewer.state()}
 
 
-# ---------------------------------------------------------------------- videos
+# ---------- videos
 
 
 def path_of(viewer: Viewer, key: str) -> Path:
@@ -215,9 +328,12 @@ def video(viewer: Viewer, values: Values) -> Response:
 
 
 def poster(viewer: Viewer, values: Values) -> Response:
-    """Send a small picture from early in the video."""
     picture = viewer.poster(values["key"], path_of(viewer, values["key"]))
     return Response(picture, media_type="image/jpeg", headers=A_WHILE)
+
+
+def about(viewer: Viewer, values: Values) -> Values:
+    return {"rate": float(probe(path_of(viewer, values["key"])).rate or 25)}
 
 
 def copies(viewer: Viewer, values: Values) -> Values:
@@ -244,15 +360,12 @@ def copies(viewer: Viewer, values: Values) -> Values:
         and Path(there[key]).stat().st_mtime < job.request["created"]
     }
     missing = [there[key] for key in needed if key not in ready and key not in failed]
-    running = (
-        job
-        for job in earlier
-        if not job.is_finished and {*missing} <= {*job.request["args"]["videos"]}
-    )
     job = None
     if missing:
+        now = [job for job in earlier if not job.is_finished]
+        busy = [job for job in now if {*missing} <= {*job.request["args"]["videos"]}]
         wish = {"videos": missing, "kind": kind}
-        job = next(running, None) or viewer.jobs.start("copies", wish, viewer.folder, viewer.title)
+        job = [*busy, None][0] or viewer.jobs.start("copies", wish, viewer.folder, viewer.title)
     return {"needed": needed, "ready": ready, "failed": failed, "job": job and job.to_json()}
 
 
@@ -263,11 +376,10 @@ def copy(viewer: Viewer, values: Values) -> Response:
     return FileResponse(copy, headers={**A_WHILE, **MEDIA})
 
 
-# ---------------------------------------------------------------------- check, compare, export
+# ---------- check, compare, export
 
 
 def check(viewer: Viewer, values: Values) -> Values:
-    """Start a job that checks videos, given by key or by path below the folder of the app."""
     paths = [path_of(viewer, key) for key in names_in(values, "keys")]
     paths += [viewer.files.find(name) for name in names_in(values, "videos")]
     if not paths:
@@ -281,7 +393,6 @@ def forget(viewer: Viewer, values: Values) -> Values:
 
 
 async def upload(request: Request) -> Response:
-    """Save an uploaded video; return its path."""
     name, files = request.query_params.get("name", ""), request.scope["subject"].files
     length = int(request.headers.get("content-length", "0"))
     return Json({"path": await files.receive(name, length, request.stream())})
@@ -294,14 +405,12 @@ def watched(watching: Watching, viewer: Viewer, _: Values) -> Values:
 
 
 def watch(watching: Watching, viewer: Viewer, values: Values) -> Values:
-    """Watch a folder, or stop watching with null."""
     name = values.get("folder")
     viewer.checks.watched = None if name is None else viewer.files.find(str(name), folder=True)
     return watched(watching, viewer, values)
 
 
 def compare(viewer: Viewer, values: Values) -> Values:
-    """Compare two groups of videos by key; return sentences, a table and the time budget."""
     timelines, steps = viewer.timelines, [step.name for step in viewer.edits.document.steps]
     groups = {
         name.upper(): {key: choose(name, key, timelines) for key in names_in(values, name)}
@@ -319,16 +428,13 @@ def compare(viewer: Viewer, values: Values) -> Values:
 
 
 def export(viewer: Viewer, values: Values) -> Values:
-    """Start an export job; with `preview`, list the files instead."""
     wish = read_wish(values)
     name = text_of(values, "folder", f"{viewer.title}-export")
-    target, why = viewer.folder.resolve().parent / name, ""
+    target = viewer.folder.resolve().parent / name
     if Path(name) != Path(safe_name(name)) or len(Path(name).parts) != 1:
-        why = "is not a plain name. Give a name without slashes."
-    elif is_procedure(target):
-        why = "is a procedure. Choose another name."
-    if why:
-        raise OptionError(f"folder={name[:200]!r} {why}", setting="folder", value=name)
+        raise wrong("folder", name[:200], "is not a plain name. Give a name without slashes.")
+    if is_procedure(target):
+        raise wrong("folder", name[:200], "is a procedure. Choose another name.")
     outline, videos = viewer.edits.outline, viewer.videos
     files = preview(outline, videos, wish)
     check_target(target, [file["path"] for file in files])
@@ -340,24 +446,23 @@ def export(viewer: Viewer, values: Values) -> Values:
 
 
 def download(viewer: Viewer, values: Values) -> Response:
-    """Send the files of an export as one file."""
     job = viewer.jobs.get(values["id"])
     if job is None or job.kind != "export" or job.state["state"] != "done":
         raise HTTPException(404, "No such finished export.")
-    return attachment(*pack(job.result))
+    name, data = pack(job.result)
+    headers = {"content-disposition": f"attachment; filename*=utf-8''{quote(name)}"}
+    return Response(data, media_type="application/octet-stream", headers=headers)
 
 
-# ---------------------------------------------------------------------- routes
+# ---------- routes
 
 
 def call(path: str, work: Callable[[Any, Values], Any], method: str = "GET") -> Route:
-    """The route of one call."""
 
     async def answer(request: Request) -> Response:
         body = await read_body(request) if method == "POST" else request.query_params
-        found = await run_in_threadpool(
-            work, request.scope["subject"], {**body, **request.path_params}
-        )
+        values = {**body, **request.path_params}
+        found = await run_in_threadpool(work, request.scope["subject"], values)
         return found if isinstance(found, Response) else Json(found)
 
     return Route(path, answer, methods=[method])
@@ -384,13 +489,9 @@ HOME = [
 
 
 def procedure_routes(watching: Watching) -> list[Route]:
-    """All calls below /p/ID/, and the page."""
     return [
         call("/api/state", state),
-        call(
-            "/api/history",
-            lambda viewer, _: {"events": [asdict(entry) for entry in history(viewer.folder)]},
-        ),
+        call("/api/history", lambda at, _: {"events": list(map(asdict, history(at.folder)))}),
         *(
             post(f"/api/{verb}", partial(change, verb))
             for verb in ("edit", "undo", "redo", "severity")
@@ -401,15 +502,10 @@ def procedure_routes(watching: Watching) -> list[Route]:
         # The suggestion depends on the annotations.
         post(
             "/api/suggest",
-            lambda viewer, _: start(viewer, "suggest", count=NEXT, revision=viewer.edits.revision),
+            lambda at, _: start(at, "suggest", count=NEXT, revision=at.edits.revision),
         ),
         post("/api/back", back),
-        call(
-            "/api/about/{key}",
-            lambda viewer, values: {
-                "rate": float(probe(path_of(viewer, values["key"])).rate or 25)
-            },
-        ),
+        call("/api/about/{key}", about),
         call("/api/signals/{key}", lambda viewer, values: viewer.curves(values["key"])),
         post("/api/copies", copies),
         post("/api/check", check),
@@ -424,7 +520,7 @@ def procedure_routes(watching: Watching) -> list[Route]:
         call("/poster/{key}", poster),
         call("/copy/{key}/{kind}", copy),
         *JOBS,
-        *page_routes("app", "api/state", "../../"),
+        page_route("app", "api/state", "../../"),
     ]
 
 
@@ -443,26 +539,26 @@ class Subjects:
         await self.router({**scope, "subject": subject}, receive, send)
 
 
-def make_app(workspace: Workspace, token: str, host: str = "127.0.0.1") -> Guard:
+def make_app(space: Workspace, token: str, host: str = "127.0.0.1") -> Guard:
     """The guarded application: `stepcut app`, or `stepcut view` with one procedure open."""
-    watching = Watching(workspace)
+    watching = Watching(space)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        workspace.open()
+        space.open()
         watching.open()
         yield
         await run_in_threadpool(watching.close)
-        await run_in_threadpool(workspace.jobs.close)
+        await run_in_threadpool(space.jobs.close)
 
-    if workspace.only is None:
-        page = page_routes("home", "api/home")
-    else:  # the address of the page of the only procedure
-        place = f"p/{workspace.id_of(workspace.only.folder)}/"
-        page = [Route("/", lambda _: RedirectResponse(place))]
-    procedure = Subjects(workspace, Router(routes=procedure_routes(watching)))
-    around = Subjects(workspace, Router(routes=[*HOME, *page, *file_routes()]))
-    routes = [Mount("/p/{procedure}", app=procedure), Mount("/", app=around)]
-    return Guard(
-        Starlette(routes=routes, exception_handlers=dict(HANDLERS), lifespan=lifespan), token, host
-    )
+    page = page_route("home", "api/home")
+    if space.only is not None:
+        only = f"p/{space.id_of(space.only.folder)}/"
+        page = Route("/", lambda _: RedirectResponse(only))
+    around = [*HOME, page, Route(f"/{static_address()}/{{file}}", static_file)]
+    routes = [
+        Mount("/p/{procedure}", app=Subjects(space, Router(routes=procedure_routes(watching)))),
+        Mount("/", app=Subjects(space, Router(routes=around))),
+    ]
+    app = Starlette(routes=routes, exception_handlers=dict(HANDLERS), lifespan=lifespan)
+    return Guard(app, token, host)

@@ -9,31 +9,27 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stepcut.app.answers import Json
-
-OWN, NONE = (
-    ("script", "style", "img", "media", "connect"),
-    ("base-uri", "form-action", "frame-ancestors"),
-)
-"""Sources that the page loads from this server only, and those that it never uses."""
+# Sources that the page loads from this server only, and those that it never uses.
+OWN = ("script", "style", "img", "media", "connect")
+NONE = ("base-uri", "form-action", "frame-ancestors")
+POLICY = [
+    "default-src 'none'",
+    *(f"{kind}-src 'self'" for kind in OWN),
+    *(f"{kind} 'none'" for kind in NONE),
+]
 HEADERS = {
-    "content-security-policy": "; ".join(
-        [
-            "default-src 'none'",
-            *(f"{kind}-src 'self'" for kind in OWN),
-            *(f"{kind} 'none'" for kind in NONE),
-        ]
-    ),
+    "content-security-policy": "; ".join(POLICY),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
 }
 MEDIA = {"content-security-policy": "sandbox; default-src 'none'; media-src 'self'"}
 """Headers of videos, which strangers may have made: opened alone, they can do nothing."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LARGEST = 4 * 2**20
 """Maximum bytes of a JSON body: the paths of some thousand videos."""
 UPLOAD = "application/octet-stream"
@@ -43,7 +39,6 @@ PATIENCE = 5.0
 
 
 def is_address(name: str, kind: str = "version") -> bool:
-    """Whether a name is a numeric IP address of this kind."""
     try:
         return bool(getattr(ipaddress.ip_address(name), kind))
     except ValueError:
@@ -82,7 +77,7 @@ class Guard:
         if self.any_address:
             self.names.add(socket.gethostname().lower())
         if self.any_address or host == "localhost" or is_address(host, "is_loopback"):
-            self.names.update(LOOPBACK)
+            self.names |= {"127.0.0.1", "localhost", "::1"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -94,19 +89,16 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-                headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        refusal = self.refuse(scope)
-        if refusal is not None:
-            await Json({"error": refusal}, 403)(scope, receive, send_safely)
+        if refusal := self.refuse(scope):
+            await JSONResponse({"error": refusal}, 403)(scope, receive, send_safely)
             return
         rest = scope["path"][len(self.token) + 1 :]
         inner: dict[str, Any] = {**scope, "path": rest, "raw_path": rest.encode()}
         await self.app(inner, impatient(scope, receive), send_safely)
 
     def refuse(self, scope: Scope) -> str | None:
-        """Reason to refuse a request, or None."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self.accepts_host(host):

@@ -1,4 +1,4 @@
-"""Start the viewer, open the browser, and stop on SIGINT and SIGTERM."""
+"""Start the app or the viewer, open the browser, and stop on SIGINT and SIGTERM."""
 
 import contextlib
 import hashlib
@@ -38,26 +38,21 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Timeline
 
 PATIENCE = 5.0
-"""Seconds for a connection to send a complete request."""
-
-
 TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
 REDIRECT = """<!doctype html><meta charset="utf-8"><title>stepcut</title>
 <meta http-equiv="refresh" content="0; url=ADDRESS"><p><a href="ADDRESS">Open stepcut</a></p>
 """
-"""File that redirects the browser to the page."""
 
 
-class Patient(H11Protocol):
+class TimedProtocol(H11Protocol):
     """HTTP protocol that closes connections without a complete request."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._asked = self.loop.time()
-        self.loop.call_later(PATIENCE, self._look)
+        self.loop.call_later(PATIENCE, self._close_idle)
 
     def data_received(self, data: bytes) -> None:
-        """Restart the timer if a complete request has arrived."""
         super().data_received(data)
         if self._busy():
             self._asked = self.loop.time()
@@ -65,20 +60,17 @@ class Patient(H11Protocol):
     def _busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _look(self) -> None:
-        if self.transport.is_closing():
-            return
+    def _close_idle(self) -> None:
         if not self._busy() and self.loop.time() - self._asked >= PATIENCE:
             self.transport.close()
-            return
-        self.loop.call_later(PATIENCE, self._look)
+        if not self.transport.is_closing():
+            self.loop.call_later(PATIENCE, self._close_idle)
 
 
 class Running:
     """The server of a workspace, with an `address` and a `close()` method."""
 
     def __init__(self, workspace: Workspace, port: int = 0, host: str = "127.0.0.1") -> None:
-        """Listen at `port`; 0 takes the one of the last time, or a free one."""
         self.workspace = workspace
         only = workspace.only
         page = "" if only is None else f"p/{workspace.id_of(only.folder)}/"
@@ -88,7 +80,7 @@ class Running:
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{token}/{page}"
         config = uvicorn.Config(
             make_app(workspace, token, host),
-            http=Patient,
+            http=TimedProtocol,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=1,
@@ -99,26 +91,20 @@ class Running:
 
     @property
     def viewer(self) -> Viewer:
-        """The procedure that `stepcut view` shows."""
         if self.workspace.only is None:
             raise AttributeError("the app has many procedures; see workspace.viewer(id).")
         return self.workspace.only
 
-    @property
-    def folder(self) -> Path:
-        return self.viewer.folder
-
     def __repr__(self) -> str:
         if self.workspace.only is None:
             return f"<App at {self.address}, in {self.workspace.files.root}>"
-        return f"<Viewer at {self.address}, edits are saved in {self.folder}>"
+        return f"<Viewer at {self.address}, edits are saved in {self.viewer.folder}>"
 
     def _repr_html_(self) -> str:
-        """Show a link in notebooks."""
         link = (
             f'<a href="{escape(self.address)}" target="_blank" rel="noopener">Open the viewer</a>'
         )
-        return f"<p>{link}; edits are saved in {escape(str(self.folder))}</p>"
+        return f"<p>{link}; edits are saved in {escape(str(self.viewer.folder))}</p>"
 
     def open_browser(self, place: str = "") -> None:
         """Open the page in the browser without waiting, at a `place` such as `#video@5`.
@@ -132,12 +118,10 @@ class Running:
         self._redirect = Path(name)
         with open(handle, "w", encoding="utf-8") as file:
             file.write(REDIRECT.replace("ADDRESS", escape(self.address + place)))
-        threading.Thread(
-            target=webbrowser.open, args=[self._redirect.as_uri()], daemon=True
-        ).start()
+        address = self._redirect.as_uri()
+        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
     def run(self) -> None:
-        """Serve until a signal arrives."""
         try:
             with contextlib.closing(self._socket), contextlib.suppress(KeyboardInterrupt):
                 self._server.run(sockets=[self._socket])
@@ -146,13 +130,11 @@ class Running:
                 self._redirect.unlink(missing_ok=True)
 
     def start(self) -> Self:
-        """Serve in the background."""
         self._thread = threading.Thread(target=self.run, daemon=True)
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """Stop a server that `start` began."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join()
@@ -212,17 +194,14 @@ def kept(shown: Procedure, whose: str = "") -> Path:
         name: [(s.start, s.end, s.step) for s in timeline]
         for name, timeline in shown.timelines.items()
     }
-    held = json.dumps(
-        [shown.config.fingerprint, shown.steps, segments, *filter(None, [whose])],
-        sort_keys=True,
-    )
-    name = hashlib.blake2b(held.encode(), digest_size=8).hexdigest()
-    folder = state_folder() / "viewed" / f"{name}.proc"
-    before = cache_dir() / "viewed" / folder.name  # of version 0.3
-    if not folder.exists() and is_procedure(before):
+    held = [shown.config.fingerprint, shown.steps, segments, *filter(None, [whose])]
+    text = json.dumps(held, sort_keys=True)
+    name = f"{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}.proc"
+    folder, before = (place / "viewed" / name for place in (state_folder(), cache_dir()))
+    if not folder.exists() and is_procedure(before):  # of version 0.3
         with new_folder(folder) as fresh:
-            shutil.copytree(before, fresh / folder.name)
-            os.rename(fresh / folder.name, folder)
+            shutil.copytree(before, fresh / name)
+            os.rename(fresh / name, folder)
     if not folder.exists():
         shown.save(folder)
     return folder
@@ -231,28 +210,25 @@ def kept(shown: Procedure, whose: str = "") -> Path:
 def outline_of(
     labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str
 ) -> Procedure:
-    """A procedure without a model, from labels and the paths of their videos."""
-    short = zip(short_names(list(labels)), labels.values(), strict=True)
-    plain = {name: _to_the_end(timeline, videos.get(name)) for name, timeline in short}
-    for name, timeline in plain.items():
+    """A procedure without a model, from labels and the paths of their videos.
+
+    A timeline of unknown duration ends with its video, so that all of it can be labelled.
+    """
+    timelines = {}
+    for name, timeline in zip(short_names(list(labels)), labels.values(), strict=True):
+        video = videos.get(name)
+        if timeline.duration is None and video is not None:
+            with contextlib.suppress(VideoError):  # the page shows the error
+                timeline = replace(timeline, duration=max(timeline.end, probe(video).duration))
         refuse_overlaps(timeline, name)
-    steps = list(dict.fromkeys(step for timeline in plain.values() for step in timeline.steps))
+        timelines[name] = timeline
     return Procedure(
         Learned(
-            steps=steps,
-            timelines=plain,
-            samples={name: max(1, math.ceil(timeline.end)) for name, timeline in plain.items()},
-            videos={name: videos.get(name) for name in plain},
+            steps=list(dict.fromkeys(step for one in timelines.values() for step in one.steps)),
+            timelines=timelines,
+            samples={name: max(1, math.ceil(one.end)) for name, one in timelines.items()},
+            videos={name: videos.get(name) for name in timelines},
             rate=Fraction(1),
             config=Config(LABELS, rate="1", title=title),
         )
     )
-
-
-def _to_the_end(timeline: Timeline, video: str | None) -> Timeline:
-    """Extend a timeline of unknown duration to the end of its video, so that all of it can be
-    labelled."""
-    if timeline.duration is None and video is not None:
-        with contextlib.suppress(VideoError):  # the page shows the error
-            return replace(timeline, duration=max(timeline.end, probe(video).duration))
-    return timeline

@@ -1,79 +1,45 @@
-"""State of the page: the procedure with its corrections, its videos, and checked videos."""
+"""One procedure as its page shows it: corrections, videos, checked videos and signals."""
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
-from stepcut.app.checks import CheckedVideo, Checks, Part, judged
+import numpy as np
+from numpy.typing import NDArray
+
+from stepcut.app.checks import CheckedVideo, Checks, judged
 from stepcut.app.folder import Folder
 from stepcut.app.jobs import Jobs
-from stepcut.app.signals import changed_features, curves_of, read_features
 from stepcut.checking.expectations import Expectations
 from stepcut.colours import colour, ink
 from stepcut.errors import ProcedureError, StepcutError
 from stepcut.evaluation.agreement import stretches
+from stepcut.features.extract import read_source
+from stepcut.features.features import Features
+from stepcut.features.spec import FeatureSpec
 from stepcut.files.atomic import read_json
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
+from stepcut.methods.arithmetic import best_pairs
 from stepcut.procedure.document import Document
 from stepcut.procedure.edits import Edits, can_take_back
-from stepcut.procedure.learned import LABELS
+from stepcut.procedure.learned import LABELS, Digest, has_content
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import open_revision
 from stepcut.show.clips import is_playable, picture_at
 from stepcut.timeline import Segment, Timeline
 
-
-def _parts_now(video: CheckedVideo, document: Document, fingerprint: str) -> list[Part]:
-    """Segments of a checked video in current steps; those merged into background are dropped.
-
-    Another revision of the procedure numbered its steps differently, so its names count.
-    """
-    if video.fingerprint == fingerprint:
-        now = [(part, document.now[part.step]) for part in video.parts]
-    else:
-        names = {step["step"]: step["name"] for step in video.report.get("steps", ())}
-        number = {step.name: step.number for step in document.steps}
-        now = [(part, number.get(names.get(part.step, ""))) for part in video.parts]
-    return [
-        part._replace(step=step) for part, step in now if step is not None and document.step(step)
-    ]
-
-
-def _drawn(document: Document, video: str) -> tuple[object, ...]:
-    """The segments, clicks and labelled intervals of a video, whatever the names of its steps."""
-    number = {step.name: step.number for step in document.steps}
-    said = document.said.videos[video]
-    drawn = [(s.start, s.end, number[s.step]) for s in (*document.segments[video], *said.clicks)]
-    return drawn, said.annotated
-
-
-class Recording(NamedTuple):
-    """A training video of one revision of the procedure."""
-
-    name: str
-    path: str | None
-
-
-def recordings(outline: Procedure) -> dict[str, Recording]:
-    """The training videos by key; a key names the recording, not its place in the list."""
-    found = {}
-    for name, path in outline.videos.items():
-        content = f"{name}\n{path}\n{outline.learned.digests.get(name)}".encode(errors="replace")
-        key = hashlib.blake2b(content, digest_size=8).hexdigest()
-        found[f"v{key}"] = Recording(name, path)
-    return found
+# ---------- other timelines
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Timelines of another procedure or annotator."""
+class OtherTimelines:
+    """Timelines of another procedure or annotator, shown beside those of a procedure."""
 
     name: str
     timelines: Mapping[str, Timeline]
@@ -88,23 +54,19 @@ class Beside:
             name: each.rename(spell(each.steps, steps)) for name, each in self.timelines.items()
         }
         both = match_videos(document.segments, theirs)
-        shared: dict[tuple[str, str], float] = defaultdict(float)
-        ours = document.timelines
-        for name, other in both.items():
-            for start, end, one, another in stretches(ours[name], theirs[other]):
-                shared[one, another] += end - start
-        own = {step.name: step for step in document.steps}
         names = sorted({segment.step for other in both.values() for segment in theirs[other]})
-        same = {name: own[name] for name in names if name in own}
-        for one, another in sorted(shared, key=lambda pair: -shared[pair]):
-            if (
-                one in own
-                and own[one] not in same.values()
-                and another in names
-                and another not in same
-            ):
-                same[another] = own[one]
-        paint = {name: colour(len(own) + place) for place, name in enumerate(names)}
+        own = [step for step in document.steps if step.name not in names]
+        new = [name for name in names if name not in steps]
+        row = {step.name: place for place, step in enumerate(own)}
+        column = {name: place for place, name in enumerate(new)}
+        shared = np.zeros((len(own), len(new)))
+        for name, other in both.items():
+            for start, end, one, another in stretches(document.timelines[name], theirs[other]):
+                if one in row and another in column:
+                    shared[row[one], column[another]] += end - start
+        same = {step.name: step for step in document.steps if step.name in names}
+        same |= {new[j]: own[i] for i, j in best_pairs(shared)}
+        paint = {name: colour(len(steps) + place) for place, name in enumerate(names)}
         paint |= {name: step.colour for name, step in same.items()}
         number = {name: step.number for name, step in same.items()}
         return {
@@ -116,13 +78,82 @@ class Beside:
         }
 
 
+# ---------- signals
+
+MOST_CHANNELS = 12
+CURVES = 4
+POINTS = 2000
+
+
+def read_features(outline: Procedure) -> list[Features]:
+    """Read the features that a procedure was learned from; none if they are not available."""
+    source = outline.config.source
+    if source and not any(outline.videos.values()):
+        with suppress(StepcutError, OSError):
+            spec = FeatureSpec.from_json(outline.config.backbone)
+            return read_source(source, outline.rate, spec)[0]
+    return []
+
+
+def curves_of(features: Sequence[Features]) -> dict[str, dict[str, Any]]:
+    """Channels or principal components by recording: names, values from 0 to 1, seconds between."""
+    if not features:
+        return {}
+    flat = {one.name: one.rows.reshape(len(one.rows), -1).astype(np.float64) for one in features}
+    together = np.concatenate(list(flat.values()))
+    kind = "channel"
+    if together.shape[1] > MOST_CHANNELS:
+        kind, centre = "component", together.mean(axis=0)
+        _, _, ways = np.linalg.svd(_thin(together - centre, 5000), full_matrices=False)
+        flat = {name: (rows - centre) @ ways[:CURVES].T for name, rows in flat.items()}
+        together = np.concatenate(list(flat.values()))
+    names = [f"{kind} {number + 1}" for number in range(together.shape[1])]
+    low, high = np.percentile(together, [1, 99], axis=0)
+    span = np.where(high > low, high - low, 1.0)
+    rates = {one.name: float(one.rate) for one in features}
+    return {
+        name: {
+            "names": names,
+            "every": max(1, -(-len(rows) // POINTS)) / rates[name],
+            "curves": np.round(np.clip((_thin(rows, POINTS) - low) / span, 0, 1), 3).T.tolist(),
+        }
+        for name, rows in flat.items()
+    }
+
+
+def _thin(rows: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    return rows[:: max(1, -(-len(rows) // most))]
+
+
+# ---------- one procedure
+
+
+def recordings(outline: Procedure) -> dict[str, tuple[str, str | None]]:
+    """Names and paths of training videos by key, which names the recording, not its place."""
+    found = {}
+    for name, path in outline.videos.items():
+        content = f"{name}\n{path}\n{outline.learned.digests.get(name)}".encode(errors="replace")
+        found[f"v{hashlib.blake2b(content, digest_size=8).hexdigest()}"] = (name, path)
+    return found
+
+
 @lru_cache(maxsize=1)
 def read_reference(folder: Path, fingerprint: str) -> list[str]:
-    """Names of the reference videos, most unusual first; empty if they are unknown."""
     with suppress(OSError, ValueError, ProcedureError):
         saved = read_json(open_revision(folder).place / "check.json") if fingerprint else None
         return Expectations.from_json(saved).most_unusual if saved else []
     return []
+
+
+def is_file(path: str | None) -> bool:
+    return path is not None and Path(path).is_file()
+
+
+def _drawn(document: Document, video: str) -> tuple[object, ...]:
+    said = document.said.videos[video]
+    parts = (*document.segments[video], *said.clicks)
+    drawn = [(one.start, one.end, document.numbers[one.step]) for one in parts]
+    return drawn, said.annotated
 
 
 class Viewer:
@@ -140,20 +171,19 @@ class Viewer:
         trust: bool = False,
         checked: Sequence[CheckedVideo] = (),
         videos: Mapping[str, str | None] | None = None,
-        beside: Beside | None = None,
+        beside: OtherTimelines | None = None,
     ) -> None:
         """Read the `folder` of a procedure; `trust` allows it to run custom code.
 
-        Videos in `files` can be selected for checks. `checked` adds checked videos, and `beside`
-        other timelines. `videos` gives new paths of videos, by name.
+        Videos in `files` can be selected for checks; `videos` gives new paths of videos, by name.
         """
         self.folder, self.files, self.jobs, self.trust = folder, files, jobs, trust
         self.beside = beside
         self.edits = Edits(folder)
-        named = folder.resolve().name.removesuffix(".proc")
-        self.title = self.edits.outline.config.title or named
-        before = self.edits.outline.videos
-        self.moved = {(name, before.get(name)): path for name, path in (videos or {}).items()}
+        outline = self.edits.outline
+        self.title = outline.config.title or folder.resolve().name.removesuffix(".proc")
+        moved = (videos or {}).items()
+        self.moved = {(name, outline.videos.get(name)): path for name, path in moved}
         self.checks = Checks(folder)
         for video in checked:
             self.checks.add(video)
@@ -163,29 +193,24 @@ class Viewer:
         self._changed: tuple[str, set[str]] | None = None
 
     def refresh(self) -> None:
-        """Read what other programs have changed: edits, or a procedure learned again."""
         self.edits.refresh()
 
-    def recordings(self, outline: Procedure | None = None) -> dict[str, Recording]:
+    def recordings(self, outline: Procedure | None = None) -> dict[str, tuple[str, str | None]]:
         """The training videos by key, where they are now."""
         found = recordings(outline or self.edits.outline)
         return {
-            key: Recording(name, self.moved.get((name, path), path))
-            for key, (name, path) in found.items()
+            key: (name, self.moved.get((name, path), path)) for key, (name, path) in found.items()
         }
 
     @property
     def videos(self) -> dict[str, str | None]:
-        """Path of each training video by name."""
         return dict(self.recordings().values())
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the learned model."""
         return self.edits.outline.config.fingerprint
 
     def paths(self) -> dict[str, str | None]:
-        """Path of each video by key."""
         learned = {key: path for key, (_, path) in self.recordings().items()}
         return {**learned, **{video.key: video.path for video in self.checks.all()}}
 
@@ -195,11 +220,12 @@ class Viewer:
         return f"{self.edits.revision}-{self.checks.stamp}-{len(self.changed())}"
 
     def state(self) -> dict[str, Any]:
-        """Return everything that the page shows."""
         # Read first: if another window edits meanwhile, this revision is outdated, not too new.
         revision, stamp = self.edits.revision, self.stamp
         outline, document, severity = self.edits.outline, self.edits.document, self.edits.severity
         offered, quality = outline.suggestions, outline.quality
+        learned = outline.config.method != LABELS
+        measures = {key: getattr(quality, key) for key in ("kind", "right", "warning")}
         return {
             "title": self.title,
             "folder": str(self.folder.resolve()),
@@ -208,14 +234,10 @@ class Viewer:
             "undo": self.edits.next_undo,
             "redo": self.edits.next_redo,
             "taught": can_take_back(self.folder),
-            "learned": outline.config.method != LABELS,
+            "learned": learned,
             "home": not self.files.closed,
             "beside": self.beside.name if self.beside else None,
-            "quality": outline.config.method != LABELS
-            and {
-                **{key: getattr(quality, key) for key in ("kind", "right", "warning")},
-                "text": str(quality),
-            },
+            "quality": learned and {**measures, "text": str(quality)},
             "hierarchy": outline.config.hierarchy,
             "untaught": outline.untaught,
             "steps": [
@@ -236,7 +258,6 @@ class Viewer:
         }
 
     def rules(self) -> dict[str, Any]:
-        """The rules and those to offer, or why they cannot be read."""
         try:
             now, offered = self.edits.rules, self.edits.proposed_rules()
         except StepcutError as error:
@@ -246,7 +267,6 @@ class Viewer:
 
     def _learned_videos(self, outline: Procedure) -> list[dict[str, Any]]:
         then, document, changed = outline.corrections.learned, outline.document, self.changed()
-        number = {step.name: step.number for step in document.steps}
         beside = self.beside.rows(document) if self.beside else {}
         normal = read_reference(self.folder, self.fingerprint)
         unusual = [name for name in normal if name not in document.said.mistakes][:3]
@@ -254,19 +274,17 @@ class Viewer:
             {
                 "key": key,
                 "name": name,
-                "duration": document.said.videos[name].end,
-                "there": _is_there(path),
+                "duration": said.end,
+                "there": is_file(path),
                 "changed": name in changed,
                 "parts": [
-                    (one.start, one.end, number[one.step], one.confidence)
+                    (one.start, one.end, document.numbers[one.step], one.confidence)
                     for one in document.segments[name]
                 ],
                 "editable": True,
-                "annotated": document.said.videos[name].annotated,
-                "clicks": [
-                    (one.start, number[one.step]) for one in document.said.videos[name].clicks
-                ],
-                "complete": name in document.said.clicks and document.said.videos[name].complete,
+                "annotated": said.annotated,
+                "clicks": [(one.start, document.numbers[one.step]) for one in said.clicks],
+                "complete": name in document.said.clicks and said.complete,
                 "corrected": _drawn(document, name) != _drawn(then, name),
                 "beside": beside.get(name),
                 "mistake": name in document.said.mistakes if name in normal else None,
@@ -274,6 +292,7 @@ class Viewer:
             }
             for key, (name, path) in self.recordings(outline).items()
             if name in document.segments
+            for said in [document.said.videos[name]]
         ]
 
     def _checked_videos(self, document: Document) -> list[dict[str, Any]]:
@@ -282,8 +301,8 @@ class Viewer:
                 "key": new.key,
                 "name": new.name,
                 "duration": new.duration,
-                "there": _is_there(new.path),
-                "parts": _parts_now(new, document, self.fingerprint),
+                "there": is_file(new.path),
+                "parts": new.parts_now(document, self.fingerprint),
                 "editable": False,
                 "clicks": (),
                 "check": judged(new.report, document.fine),
@@ -311,12 +330,12 @@ class Viewer:
         outline = self.edits.outline
         for name, path in self.recordings(outline).values():
             changed.update(outline.changed_videos({name: path}))
-        with suppress(StepcutError, OSError):
-            changed.update(changed_features(outline))
+        for one in read_features(outline):
+            if has_content(one, outline.learned.digests.get(one.name, Digest())) is False:
+                changed.add(one.name)
 
     @property
     def timelines(self) -> dict[str, Timeline]:
-        """Timelines of all training and checked videos, by key."""
         document = self.edits.document
         names = {step.number: step.name for step in document.steps}
         learned = document.timelines
@@ -324,35 +343,24 @@ class Viewer:
             key: learned[name] for key, (name, _) in self.recordings().items() if name in learned
         }
         for video in self.checks.all():
-            parts = _parts_now(video, document, self.fingerprint)
+            parts = video.parts_now(document, self.fingerprint)
             segments = [Segment(p.start, p.end, names[p.step], p.confidence) for p in parts]
-            found[video.key] = Timeline(
-                segments, video.duration, tuple(names.values()), video=video.name
-            )
+            steps = tuple(names.values())
+            found[video.key] = Timeline(segments, video.duration, steps, video=video.name)
         return found
 
     def curves(self, key: str) -> dict[str, Any]:
-        """Signals of a recording without a video; none if its features are not available."""
         outline = self.edits.outline
-        name = self.recordings(outline).get(key, Recording("", None)).name
+        name = self.recordings(outline).get(key, ("", None))[0]
         if self._curves is None or self._curves[0] != self.fingerprint:
-            features = []
-            with suppress(StepcutError, OSError):
-                features = read_features(outline)
-            self._curves = (self.fingerprint, curves_of(features) if features else {})
+            self._curves = (self.fingerprint, curves_of(read_features(outline)))
         return self._curves[1].get(name, {"names": [], "curves": [], "every": 1.0})
 
     def poster(self, key: str, path: Path) -> bytes:
-        """A small picture from the middle of the first segment."""
         outline = self.edits.outline
-        name = self.recordings(outline).get(key, Recording("", None)).name
+        name = self.recordings(outline).get(key, ("", None))[0]
         first = next(iter(outline.corrections.learned.segments.get(name, ())), Segment(0, 2, ""))
         return self._picture(str(path), path.stat().st_mtime_ns, (first.start + first.end) / 2)
 
     def is_playable(self, path: str, codecs: frozenset[str]) -> bool:
-        """Whether a browser that decodes these `codecs` plays the video itself."""
         return self._playable(path, Path(path).stat().st_mtime_ns, codecs)
-
-
-def _is_there(path: str | None) -> bool:
-    return path is not None and Path(path).is_file()

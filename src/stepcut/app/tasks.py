@@ -1,20 +1,31 @@
 """Tasks of jobs: learn, teach, check, suggest, make copies for browsers, export."""
 
+import io
 import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
-from stepcut.app.checks import Checks, look
-from stepcut.app.export import write_export
+from stepcut.app.checks import Checks, check_video
 from stepcut.app.folder import Folder, beside, without_path
-from stepcut.errors import OptionError, StepcutError
+from stepcut.errors import OptionError, ProcedureError, StepcutError, as_items, choose
+from stepcut.evaluation.budget import time_budget
+from stepcut.files.atomic import output_errors, write_json, write_text
+from stepcut.formats import FORMATS, choose_format, write, write_folder
 from stepcut.procedure.learning import learn
 from stepcut.procedure.loading import changes, load, teach_folder
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import read_config
-from stepcut.progress import Event, Hook, Stage
-from stepcut.show.clips import make_proxy
+from stepcut.progress import Event, Hook, Stage, silent
+from stepcut.rate import as_rate
+from stepcut.show.clips import flat, make_proxy, write_clips
+from stepcut.show.report import make_report
+from stepcut.timeline import Timeline
 
 Args = Mapping[str, Any]
 
@@ -40,8 +51,7 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
         elif output.is_symlink() or read_config(output).fingerprint != procedure.config.fingerprint:
             raise OptionError(
                 f"{output.name} was made by something else in the meantime, and stays as it is. "
-                "Learn again under another name; finished work is reused.",
-                path=output,
+                "Learn again under another name; finished work is reused."
             )
     return {
         "steps": procedure.steps,
@@ -51,13 +61,12 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
 
 
 def _teach(args: Args, progress: Hook) -> dict[str, Any]:
-    """Learn from annotations, and repeat the checks."""
     folder = Path(args["folder"])
     before, after = teach_folder(folder, trust=args["trust"], progress=progress)
     checks = Checks(folder)
     for video in checks.all():
         if Path(video.path).is_file():
-            checks.add(look(after, video.path, progress))
+            checks.add(check_video(after, video.path, progress))
     whole = {name for name, one in after.annotations.videos.items() if one.whole}
     shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
     found = [{"video": name, "share": share, "labelled": name in whole} for name, share in shares]
@@ -65,7 +74,6 @@ def _teach(args: Args, progress: Hook) -> dict[str, Any]:
 
 
 def _segments(procedure: Procedure) -> dict[str, list[list[Any]]]:
-    """Segments of all videos: start, end, name and colour."""
     return {
         name: [[s.start, s.end, s.step, procedure.colours[s.step]] for s in timeline]
         for name, timeline in procedure.timelines.items()
@@ -75,14 +83,15 @@ def _segments(procedure: Procedure) -> dict[str, list[list[Any]]]:
 def _one_by_one(
     stage: str, videos: Sequence[str], work: Callable[[str, Hook], object], progress: Hook
 ) -> dict[str, str]:
-    """Call `work(path, hook)` for every video; return errors by path, which stop no other."""
-    failed = {}
+    failed, began = {}, time.monotonic()
     with Stage(progress, stage, total=len(videos), unit="videos") as counted:
         for path in videos:
 
             def within(event: Event, place: float = counted.done, path: str = path) -> None:
                 share = min(event.done / event.total, 1.0) if event.total else 0.0
-                progress(Event(stage, place + share, len(videos), "videos", Path(path).name))
+                spent, name = time.monotonic() - began, Path(path).name
+                done = place + share
+                progress(Event(stage, done, len(videos), "videos", name, elapsed=spent))
 
             try:
                 work(path, within)
@@ -95,23 +104,181 @@ def _one_by_one(
 def _check(args: Args, progress: Hook) -> dict[str, Any]:
     folder, videos = Path(args["folder"]), list(args["videos"])
     procedure, checks = load(folder, trust=args["trust"]), Checks(folder)
-    failed = _one_by_one(
-        "check", videos, lambda path, hook: checks.add(look(procedure, path, hook)), progress
-    )
+
+    def work(path: str, hook: Hook) -> None:
+        checks.add(check_video(procedure, path, hook))
+
+    failed = _one_by_one("check", videos, work, progress)
     return {"checked": len(videos) - len(failed), "failed": failed}
 
 
 def _suggest(args: Args, _: Hook) -> list[tuple[str, str]]:
-    """Suggest videos to annotate next, with reasons."""
     return load(args["folder"], trust=args["trust"]).suggest_why(int(args["count"]))
 
 
 def _copies(args: Args, progress: Hook) -> dict[str, str]:
-    """Make copies for browsers; return errors by path."""
     kind = args["kind"]
     return _one_by_one(
         "copies", list(args["videos"]), lambda path, hook: make_proxy(path, kind, hook), progress
     )
+
+
+# ---------- export
+
+LINKED = ("elan", "boris", "label-studio")
+"""Formats whose program opens the video by the path in the file."""
+THINGS = ("labels", "clips", "budget-csv", "budget-xlsx", "report", "plan")
+FILES = {
+    "budget-csv": ("time-budget.csv", "seconds per step and video"),
+    "budget-xlsx": ("time-budget.xlsx", "seconds per step and video"),
+    "report": ("report.html", "the procedure as one page"),
+    "plan": ("plan.json", "steps and preconditions for planners"),
+}
+
+
+class Wish(NamedTuple):
+    """What to export: some of `THINGS`; labels need formats, and some of these a frame rate."""
+
+    what: Sequence[str]
+    formats: Sequence[str] = ()
+    rate: str | None = None
+
+
+def read_wish(request: Mapping[str, Any]) -> Wish:
+    what = as_items("what", request.get("what", ()), str, f"a list of {', '.join(THINGS)}")
+    if not what:
+        raise OptionError(f"what=[] exports nothing; choose from {', '.join(THINGS)}.")
+    for one in what:
+        choose("what", one, dict.fromkeys(THINGS))
+    formats = as_items("formats", request.get("formats", ()), str, "a list of label formats")
+    chosen = [choose_format(one) for one in formats]
+    if "labels" in what and not formats:
+        raise OptionError(f"labels need a format; choose from {', '.join(FORMATS)}.")
+    rate = str(request["rate"]) if request.get("rate") else None
+    if rate is not None:
+        as_rate(rate, "rate")
+    elif counting := [form.title for form in chosen if form.frames]:
+        raise OptionError(
+            f"{' and '.join(counting)}: set the rate, the frames per second of the videos, "
+            "such as 30 or 30000/1001."
+        )
+    return Wish(what, formats, rate)
+
+
+def preview(
+    outline: Procedure, videos: Mapping[str, str | None], wish: Wish
+) -> list[dict[str, Any]]:
+    found: list[tuple[str, str]] = []
+    if "labels" in wish.what:
+        with tempfile.TemporaryDirectory() as folder:
+            for format in wish.formats:
+                files = write_labels(outline.timelines, videos, format, wish.rate, Path(folder))
+                title = FORMATS[format].title
+                found += [(path.relative_to(folder).as_posix(), title) for path in files]
+    if "clips" in wish.what:
+        for name, timeline in outline.timelines.items():
+            there = Path(videos.get(name) or "").is_file()
+            for place, segment in enumerate(timeline if there else ()):
+                clip = f"clips/{flat(segment.step)}/{flat(name)}-{place + 1:02d}"
+                found.append((f"{clip}.mp4", segment.step))
+                found.append((f"{clip}.jpg", f"picture of {segment.step}"))
+        found.append(("clips/time-budget.csv", FILES["budget-csv"][1]))
+    found += [FILES[thing] for thing in FILES if thing in wish.what]
+    return [{"path": path, "about": about} for path, about in found]
+
+
+def check_target(target: Path, files: Iterable[str]) -> None:
+    """Refuse to write `files` into `target` through links, which may lead elsewhere."""
+    places = Folder(target.parent)
+    for file in files:
+        places.place(target.name, *PurePosixPath(file).parts)
+
+
+def write_export(args: Args, progress: Hook = silent) -> dict[str, Any]:
+    folder, target, wish = Path(args["folder"]), Path(args["target"]), read_wish(args["wish"])
+    procedure = load(folder, trust=args["trust"])
+    if args.get("fingerprint") not in (None, procedure.config.fingerprint):
+        raise ProcedureError(
+            f"{folder}: this procedure was learned again after the export was requested. "
+            "Export again."
+        )
+    procedure = procedure.moved(args["videos"])
+    title = folder.resolve().name.removesuffix(".proc")
+    with beside(target, args["job"]) as fresh:
+        with output_errors(target):
+            fresh.mkdir()
+        written, problems = _write_all(procedure, wish, fresh, title, progress)
+        files = [file.relative_to(fresh).as_posix() for file in written]
+        check_target(target, files)
+        with output_errors(target):
+            for file in files:
+                (target / file).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(fresh / file, target / file)
+    return {"folder": str(target), "files": files, "problems": problems}
+
+
+def _write_all(
+    procedure: Procedure, wish: Wish, target: Path, title: str, progress: Hook
+) -> tuple[list[Path], list[str]]:
+    timelines, written, problems = procedure.timelines, list[Path](), list[str]()
+    with Stage(progress, "export", total=len(wish.what), unit="files") as stage:
+        for thing in wish.what:
+            if thing == "labels":
+                for format in wish.formats:
+                    written += write_labels(timelines, procedure.videos, format, wish.rate, target)
+            elif thing == "clips":
+                for _, clip in write_clips(timelines, procedure.videos, target / "clips"):
+                    if isinstance(clip, Exception):
+                        problems.append(str(clip))
+                    else:
+                        written += [clip, clip.with_suffix(".jpg")]
+                written.append(target / "clips" / "time-budget.csv")
+            else:
+                file = target / FILES[thing][0]
+                if thing == "plan":
+                    write_json(file, procedure.plan())
+                elif thing == "report":
+                    write_text(file, make_report(procedure, title=title))
+                else:
+                    time_budget({"": timelines}, procedure.steps, per_video=True).save(file)
+                written.append(file)
+            stage.advance(item=thing)
+    return written, problems
+
+
+def write_labels(
+    timelines: Mapping[str, Timeline],
+    videos: Mapping[str, str | None],
+    format: str,
+    rate: str | None,
+    target: Path,
+) -> list[Path]:
+    chosen = FORMATS[format]
+    if format in LINKED:
+        timelines = {
+            name: replace(one, video=videos.get(name) or name) for name, one in timelines.items()
+        }
+    path = target / f"labels-{format}{chosen.suffix if chosen.many else ''}"
+    if chosen.many:
+        write(path, timelines, format, rate, spreadsheet=True)
+        return [path]
+    write_folder(path, timelines, format, rate, spreadsheet=True)
+    return sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def pack(result: Mapping[str, Any]) -> tuple[str, bytes]:
+    """Return name and bytes of a download: the only exported file, or a zip of all."""
+    folder, files = Path(result["folder"]), list(result["files"])
+    places = Folder(folder.parent)
+    if len(files) == 1:
+        with places.open(folder / files[0]) as source:
+            return Path(files[0]).name, source.read()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            with places.open(folder / file) as source, archive.open(file, "w") as copy:
+                shutil.copyfileobj(source, copy)
+    return f"{folder.name}.zip", packed.getvalue()
 
 
 TASKS: dict[str, Callable[[Args, Hook], Any]] = {

@@ -5,7 +5,6 @@ import json
 import os
 import stat
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from stepcut.app.checks import Checks
-from stepcut.app.jobs import Job
+from stepcut.app.jobs import Job, Loop
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, OutputError, in_words
 from stepcut.features.find import all_files
@@ -44,8 +43,8 @@ def journal_of(folder: Path, procedure: Path | None = None) -> Path:
 class Journal:
     """An append-only file of JSON lines that only this user can change.
 
-    `done` maps finished videos to their verdicts. A file that cannot be written, is a link, or that
-    another user owns or can change, raises an `OutputError`.
+    A file that cannot be written, is a link, or that another user owns or can change, raises an
+    `OutputError`.
     """
 
     def __init__(self, path: Path, make_folder: bool = False) -> None:
@@ -65,14 +64,16 @@ class Journal:
                 raise
             raise self._refused(f"cannot be written ({error.strerror})") from error
         self.file = os.fdopen(handle, "r+b", buffering=0)
-        try:
-            self._check_owner(os.fstat(handle))
-        except OutputError:
+        if why := _distrust(os.fstat(handle)):
             self.close()
-            raise
+            raise self._refused(why)
         sync_folder(self.path.parent)
-        for entry in self._read():
-            self._take(entry)
+        content = self.file.read()
+        if content and not content.endswith(b"\n"):  # a watch was killed while writing
+            self.file.write(b"\n")
+        for line in content.decode(errors="replace").splitlines():
+            with suppress(ValueError, RecursionError):  # an incomplete or a hostile line
+                self._take(json.loads(line))
 
     def lock(self) -> None:
         """Refuse to run beside another watch with this journal, which would report twice."""
@@ -82,9 +83,9 @@ class Journal:
             try:
                 fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                why = "another watch uses this journal. End it, or use another journal"
                 raise OutputError(
-                    f"{self.path}: {why} with --journal FILE.", path=self.path
+                    f"{self.path}: another watch uses this journal. End it, or use another "
+                    "journal with --journal FILE."
                 ) from error
             except OSError:
                 pass  # some network disks have no locks
@@ -109,34 +110,26 @@ class Journal:
         with suppress(KeyError, TypeError):  # another kind of line
             self.done[tuple(entry["stamp"])] = str(entry["verdict"])
 
-    def _read(self) -> Iterator[Mapping[str, Any]]:
-        content = self.file.read()
-        if content and not content.endswith(b"\n"):  # a watch was killed while writing
-            self.file.write(b"\n")
-        for line in content.decode(errors="replace").splitlines():
-            with suppress(ValueError, RecursionError):  # an incomplete or a hostile line
-                yield json.loads(line)
-
-    def _check_owner(self, state: os.stat_result) -> None:
-        if not stat.S_ISREG(state.st_mode) or is_hole(state):
-            raise self._refused("is not a regular file")
-        if sys.platform == "win32":
-            return
-        if state.st_uid != os.geteuid():
-            raise self._refused("belongs to another user, who could hide videos from the watch")
-        if state.st_nlink != 1:
-            raise self._refused("has a second name (a hard link), whose file it would change")
-        if state.st_mode & 0o022:
-            raise self._refused("can be changed by other users (chmod 600 prevents that)")
-
     def _refused(self, why: str) -> OutputError:
-        return OutputError(
-            f"{self.path}: the journal {why}. Name another with --journal FILE.", path=self.path
-        )
+        return OutputError(f"{self.path}: the journal {why}. Name another with --journal FILE.")
+
+
+def _distrust(state: os.stat_result) -> str:
+    """Why others could change or misuse a file, or an empty string."""
+    if not stat.S_ISREG(state.st_mode) or is_hole(state):
+        return "is not a regular file"
+    if sys.platform == "win32":
+        return ""
+    if state.st_uid != os.geteuid():
+        return "belongs to another user, who could hide videos from the watch"
+    if state.st_nlink != 1:
+        return "has a second name (a hard link), whose file it would change"
+    if state.st_mode & 0o022:
+        return "can be changed by other users (chmod 600 prevents that)"
+    return ""
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Return size, mtime and ctime of a regular file; None for anything else."""
     try:
         state = path.stat()
     except OSError:
@@ -164,6 +157,8 @@ class Arrivals:
         self.folder, self.settle, self.journal = folder, settle, journal
         self.basis, self.suffixes = basis, suffixes
         self.seen: dict[tuple[Path, Stamp], float] = {}
+        self.running: dict[str, list[tuple[Path, Stamp]]] = {}
+        """In the app, the videos of each check that was started, by the job's id."""
 
     def ready(self) -> Iterator[tuple[Path, Stamp]]:
         """Yield every new video that has stopped growing, in order of arrival."""
@@ -185,7 +180,6 @@ class Arrivals:
         self.journal.write({"stamp": done, **record})
 
     def waiting(self) -> list[tuple[Path, Stamp]]:
-        """Return the videos not yet checked in their current version, in order of arrival."""
         found = [(path, stamp) for path, stamp, verdict in self._videos() if not verdict]
         return sorted(found, key=lambda each: each[1][1])
 
@@ -204,21 +198,6 @@ class Arrivals:
                 yield path, stamp, done.get(whole) or done.get(whole[:4]) or ""
 
 
-class Watched(Arrivals):
-    """The watched folder of one procedure of the app."""
-
-    def __init__(self, procedure: Path, folder: Path, settle: float) -> None:
-        journal = Journal(journal_of(folder, procedure), make_folder=True)
-        super().__init__(folder, journal, settle)
-        self.running: dict[str, list[tuple[Path, Stamp]]] = {}
-        """Videos of each check that was started, by the job's id."""
-        try:
-            journal.lock()
-        except OutputError:
-            journal.close()
-            raise
-
-
 class Watching:
     """Check new videos in the watched folders of all procedures, until it is closed.
 
@@ -229,28 +208,16 @@ class Watching:
         self.workspace, self.settle = workspace, settle
         self.problems: dict[Path, str] = {}
         """What prevents watching or checking, a line each, by the folder of the procedure."""
-        self._watched: dict[Path, Watched] = {}
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def open(self) -> None:
-        self._thread = threading.Thread(target=self._run, daemon=True, name="stepcut-watch")
-        self._thread.start()
+        self._watched: dict[Path, Arrivals] = {}
+        self._loop = Loop(self.look, EVERY)
+        self.open = self._loop.open
 
     def close(self) -> None:
-        self._ending.set()
-        if self._thread is not None:
-            self._thread.join()
-        for one in self._watched.values():
-            one.journal.close()
-
-    def _run(self) -> None:
-        while not self._ending.wait(EVERY):
-            with suppress(OSError):  # the disk may be unavailable for a moment
-                self.look()
+        self._loop.close()
+        for arrivals in self._watched.values():
+            arrivals.journal.close()
 
     def look(self) -> None:
-        """Start checks of new videos, and note the results of earlier ones."""
         if self.workspace.files.closed:
             return
         folders = self.workspace.folders()
@@ -261,41 +228,46 @@ class Watching:
                 problems = self._look_at(procedure)
             except Exception as error:
                 problems = [" ".join(in_words(error).split())]
-            before, watched = self.problems.get(procedure, ""), self._watched.get(procedure)
+            before, arrivals = self.problems.get(procedure, ""), self._watched.get(procedure)
             for problem in problems:
-                if problem not in before.splitlines() and watched is not None:
+                if problem not in before.splitlines() and arrivals is not None:
                     with suppress(OSError):
-                        watched.journal.write({"procedure": str(procedure), "problem": problem})
+                        arrivals.journal.write({"procedure": str(procedure), "problem": problem})
             self.problems[procedure] = "\n".join(problems)
 
     def _look_at(self, procedure: Path) -> list[str]:
         """Look into the folder of one procedure; return why some of its files are not checked."""
-        folder, jobs = Checks(procedure).watched, self.workspace.jobs
-        before = self._watched.get(procedure)
+        checks, jobs, files = Checks(procedure), self.workspace.jobs, self.workspace.files
+        folder, before = checks.watched, self._watched.get(procedure)
         if before is not None and before.folder != folder:
             self._watched.pop(procedure).journal.close()
         if folder is None:
             return []
-        if not self.workspace.files.holds(folder):
+        if not files.holds(folder):
             raise OptionError(f"{folder}: this watched folder is not in the folder of the app.")
         if procedure not in self._watched:
-            self._watched[procedure] = Watched(procedure, folder, self.settle)
-        watched, checks = self._watched[procedure], Checks(procedure)
-        for name in list(watched.running):
+            journal = Journal(journal_of(folder, procedure), make_folder=True)
+            try:
+                journal.lock()
+            except OutputError:
+                journal.close()
+                raise
+            self._watched[procedure] = Arrivals(folder, journal, self.settle)
+        arrivals = self._watched[procedure]
+        for name in list(arrivals.running):
             job = jobs.get(name)
             if job is None or job.is_finished:
-                for path, stamp in watched.running.pop(name):
-                    watched.finish(path, stamp, _result(job, path, checks))
+                for path, stamp in arrivals.running.pop(name):
+                    arrivals.finish(path, stamp, _result(job, path, checks))
         if not folder.is_dir():
             raise OptionError(f"{folder}: this watched folder does not exist. Create it again.")
         read_config(procedure)  # a damaged procedure cannot check
-        busy = {path for started in watched.running.values() for path, _ in started}
+        busy = {path for started in arrivals.running.values() for path, _ in started}
         fresh, refused = list[tuple[Path, Stamp]](), list[str]()
-        for path, stamp in watched.ready():
-            if not self.workspace.files.holds(path):
-                refused.append(
-                    f"{path.name} is a link that leaves the folder of the app; it is not checked."
-                )
+        for path, stamp in arrivals.ready():
+            if not files.holds(path):
+                why = "is a link that leaves the folder of the app; it is not checked."
+                refused.append(f"{path.name} {why}")
             elif path not in busy:
                 fresh.append((path, stamp))
         if fresh:
@@ -303,12 +275,11 @@ class Watching:
             title = procedure.name.removesuffix(".proc") if viewer is None else viewer.title
             paths = [str(path.resolve()) for path, _ in fresh]
             args = {"folder": str(procedure), "trust": self.workspace.trust, "videos": paths}
-            watched.running[jobs.start("check", args, procedure, title).id] = fresh
+            arrivals.running[jobs.start("check", args, procedure, title).id] = fresh
         return refused
 
 
 def _result(job: Job | None, path: Path, checks: Checks) -> dict[str, Any]:
-    """The record of a video whose check has ended."""
     whole, record = str(path.resolve()), {"path": str(path)}
     state = job.state if job else {"state": "cancelled"}
     error = (job.result or {}).get("failed", {}).get(whole) if job else None

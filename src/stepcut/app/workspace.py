@@ -1,16 +1,24 @@
 """The folder of the app: its procedures, videos and labels, and learning from them."""
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from stepcut.app.checks import short_hash
 from stepcut.app.folder import UPLOADS, Folder, without_path
 from stepcut.app.jobs import Job, Jobs
-from stepcut.app.state import Viewer, recordings
-from stepcut.errors import OptionError, StepcutError, as_items, check_kind, in_words, printable
+from stepcut.app.state import Viewer, is_file, recordings
+from stepcut.errors import (
+    OptionError,
+    StepcutError,
+    as_items,
+    check_kind,
+    in_words,
+    printable,
+    wrong,
+)
 from stepcut.features.find import natural
 from stepcut.features.video.container import probe
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
@@ -19,23 +27,15 @@ from stepcut.methods.inputs import read_step_count
 from stepcut.methods.stepcut.method import StepCut
 from stepcut.procedure.corrections import EVENTS
 from stepcut.procedure.edits import diagnose, restore
-from stepcut.procedure.folder import (
-    CONVERTED,
-    CURRENT,
-    check_output,
-    folder_here,
-    is_procedure,
-)
+from stepcut.procedure.folder import CONVERTED, CURRENT, check_output, folder_here, is_procedure
 from stepcut.procedure.labels import read_labels, read_recipe
 from stepcut.procedure.loading import read_outline
 from stepcut.settings import check_chosen
 
 VAGUE = {"videos", "video", "films", "recordings", "clips", "data", UPLOADS}
-"""Names of folders that do not say what their videos show."""
 FIXED = ("steps", "rate")
 """Settings of the method that have a key of their own, or that the features decide."""
 DEEPEST = 3
-"""Depth of the search for procedures."""
 THUMBS = 3
 LABEL_SUFFIXES = {form.suffix.lower() for form in FORMATS.values()}
 
@@ -45,9 +45,7 @@ class Workspace:
 
     def __init__(self, root: Path, trust: bool = False) -> None:
         if not root.is_dir():
-            raise OptionError(
-                f"{root}: no such folder. Create it, or choose another one.", path=root
-            )
+            raise OptionError(f"{root}: no such folder. Create it, or choose another one.")
         self.files, self.trust = Folder(root), trust
         self.jobs = Jobs(self.files.root)
         self.only: Viewer | None = None
@@ -64,16 +62,13 @@ class Workspace:
         return space
 
     def open(self) -> None:
-        """Run jobs, and remove what killed servers left."""
         if not self.files.closed:
-            unfinished = (job for job in self.jobs.all() if not job.is_finished)
-            self.files.clear({job.id[-8:] for job in unfinished})
+            self.files.clear({job.id[-8:] for job in self.jobs.all() if not job.is_finished})
         self.jobs.open()
 
-    # ------------------------------------------------------------------ procedures
+    # ---------- procedures
 
     def folders(self) -> list[Path]:
-        """Folders of all procedures, last changed first."""
         if self.only is not None:
             return [self.only.folder.resolve()]
         found = []
@@ -87,6 +82,12 @@ class Workspace:
                 if not path.name.endswith(CONVERTED):
                     found.append(path)
         return sorted(found, key=lambda path: -_changed(path))
+
+    def folder_of(self, name: str) -> Path | None:
+        return next((path for path in self.folders() if self.id_of(path) == name), None)
+
+    def id_of(self, folder: Path) -> str:
+        return short_hash(folder.resolve().relative_to(self.files.root).as_posix(), 6)
 
     def procedures(self) -> list[dict[str, Any]]:
         return [self._about(folder) for folder in self.folders()]
@@ -102,11 +103,7 @@ class Workspace:
             }
             try:
                 outline = read_outline(folder)
-                there = [
-                    key
-                    for key, (_, path) in recordings(outline).items()
-                    if path and Path(path).is_file()
-                ]
+                there = [key for key, (_, path) in recordings(outline).items() if is_file(path)]
                 about |= {
                     "steps": len(outline.steps),
                     "videos": len(outline.samples),
@@ -123,15 +120,10 @@ class Workspace:
 
     def restore(self, name: str) -> None:
         """Show the last readable state of a damaged procedure, by its id; nothing is deleted."""
-        folder = next((path for path in self.folders() if self.id_of(path) == name), None)
+        folder = self.folder_of(name)
         if folder is None:
             raise OptionError("this procedure no longer exists.", setting="id", value=name)
         restore(folder)
-
-    def id_of(self, folder: Path) -> str:
-        """A short, stable id of a procedure."""
-        name = folder.resolve().relative_to(self.files.root).as_posix()
-        return hashlib.blake2b(os.fsencode(name), digest_size=6).hexdigest()
 
     def viewer(self, name: str) -> Viewer | None:
         """The procedure of this id as it is on disk now, or None."""
@@ -139,46 +131,37 @@ class Workspace:
         if self.only is not None and name != self.id_of(self.only.folder):
             return None
         if found is None or not is_procedure(found.folder):
-            folder = next((path for path in self.folders() if self.id_of(path) == name), None)
+            folder = self.folder_of(name)
             if folder is None:
                 self._viewers.pop(name, None)
                 return None
-            found = Viewer(folder, self.files, self.jobs, self.trust)
-            self._viewers[name] = found
+            found = self._viewers[name] = Viewer(folder, self.files, self.jobs, self.trust)
         found.refresh()
         return found
 
-    # ------------------------------------------------------------------ files
+    # ---------- files
 
     def listing(self, name: str) -> dict[str, Any]:
-        """List one folder for the file picker."""
         files, here = self.files, self.files.find(name or ".", folder=True)
-        folders, videos, labels = [], [], []
+        found: dict[str, list[dict[str, Any]]] = {"folders": [], "videos": [], "labels": []}
+        kinds = {"videos": VIDEO_SUFFIXES, "labels": LABEL_SUFFIXES}
         for entry in sorted(here.iterdir(), key=natural):
             if entry.name.startswith(".") or not files.holds(entry):
                 continue
             shown = {"name": printable(entry.name), "path": files.shown(entry)}
-            if entry.is_dir():
-                if not is_procedure(entry):
-                    counts = {
-                        "videos": _count_files(entry, VIDEO_SUFFIXES),
-                        "labels": _count_files(entry, LABEL_SUFFIXES),
-                    }
-                    folders.append({**shown, **counts})
-            elif entry.suffix.lower() in VIDEO_SUFFIXES:
-                videos.append(shown)
-            elif entry.suffix.lower() in LABEL_SUFFIXES:
-                labels.append(shown)
+            if not entry.is_dir():
+                if kind := next((k for k in kinds if entry.suffix.lower() in kinds[k]), None):
+                    found[kind].append(shown)
+            elif not is_procedure(entry):
+                counts = {kind: _count_files(entry, kinds[kind]) for kind in kinds}
+                found["folders"].append({**shown, **counts})
         return {
             "path": "" if here == files.root else files.shown(here),
             "parent": "" if files.root in (here, here.parent) else files.shown(here.parent),
-            "folders": folders,
-            "videos": videos,
-            "labels": labels,
+            **found,
         }
 
     def probe(self, names: list[str]) -> list[dict[str, Any]]:
-        """Duration of each video, or its problem."""
         found = []
         for name in names:
             answer: dict[str, Any] = {"path": name, "duration": None, "problem": None}
@@ -189,7 +172,7 @@ class Workspace:
             found.append(answer)
         return found
 
-    # ------------------------------------------------------------------ learning
+    # ---------- learning
 
     def learn(self, request: Mapping[str, Any]) -> Job:
         """Start to learn a procedure. Errors in the request are raised before any work."""
@@ -198,28 +181,28 @@ class Workspace:
         paths = [files.find(name) for name in videos]
         if len(paths) < 2:
             raise OptionError(
-                f"videos has {len(paths)} entries; choose at least two videos of the same task.",
-                setting="videos",
-                value=videos,
+                f"videos has {len(paths)} entries; choose at least two videos of the same task."
             )
         name = str(request.get("name") or _name_of(paths[0]))
         plain = safe_name(name.replace("/", "_")).name.removesuffix(".proc")
         output = files.place(f"{plain}.proc")
         check_output(output)
         if os.path.lexists(output):
-            raise _taken(name, "already exists. Choose another name.")
+            raise wrong("name", name[:200], "already exists. Choose another name.")
         steps = read_step_count(str(request.get("steps") or "auto"))
-        labels = self._labels(str(request["labels"])) if request.get("labels") else None
-        if labels:
+        labels = None
+        if given := request.get("labels"):
+            try:
+                labels = files.find(str(given), folder=True)
+            except OptionError:
+                labels = files.find(str(given))
             files.check_links(labels)
             read_labels(str(labels))
         recipe = [line for line in str(request.get("recipe") or "").splitlines() if line.strip()]
         if recipe:
             read_recipe(recipe)
         if labels and recipe:
-            raise OptionError(
-                "recipe and labels cannot be combined; give one of them.", setting="recipe"
-            )
+            raise OptionError("recipe and labels cannot be combined; give one of them.")
         chosen = request.get("settings") or {}
         check_kind("settings", chosen, dict, "an object, {name: value}")
         own = {name: one for name, one in StepCut.described().items() if name not in FIXED}
@@ -233,22 +216,12 @@ class Workspace:
             "recipe": recipe or None,
             "settings": chosen,
         }
-        busy = [job for job in self.jobs.all() if job.request["about"] == str(output)]
-        if any(not job.is_finished and job.request["args"] != args for job in busy):
-            raise _taken(
-                name, "is being learned now. Choose another name, or cancel that job first."
-            )
+        for job in self.jobs.all():
+            same_name = job.request["about"] == str(output) and not job.is_finished
+            if same_name and job.request["args"] != args:
+                why = "is being learned now. Choose another name, or cancel that job first."
+                raise wrong("name", name[:200], why)
         return self.jobs.start("learn", args, output, plain)
-
-    def _labels(self, name: str) -> Path:
-        try:
-            return self.files.find(name, folder=True)
-        except OptionError:
-            return self.files.find(name)
-
-
-def _taken(name: str, why: str) -> OptionError:
-    return OptionError(f"name={name[:200]!r} {why}", setting="name", value=name)
 
 
 def _name_of(video: Path) -> str:

@@ -54,7 +54,6 @@ from stepcut.timeline import Timeline, clock
 OPERATIONAL = 5
 """Exit code of `watch` and `guide` if the disk, the journal or the webhook fails."""
 WORSE = (0, 4, 1, 3, 2)
-"""Exit codes, from fine to most urgent."""
 Record = Mapping[str, Any]
 
 
@@ -63,7 +62,6 @@ def to_line(record: Record) -> str:
 
 
 def segment(args: argparse.Namespace) -> int:
-    """Segment the videos and write or print each timeline; return 2 if a video fails."""
     if args.output:
         if len(args.video) > 1 and "{name}" not in args.output:
             raise OptionError(
@@ -89,7 +87,7 @@ def segment(args: argparse.Namespace) -> int:
     return 2 if ask_procedure(args, "segment", args.video, show)[1] else 0
 
 
-# ---------------------------------------------------------------------- check
+# ---------- check
 
 
 def check(args: argparse.Namespace) -> int:
@@ -113,14 +111,14 @@ def check(args: argparse.Namespace) -> int:
 
     limits = chosen_limits(args)
     reports, failed = ask_procedure(args, "check", args.video, show, show_failed, **limits)
-    for note in {} if args.json else dict.fromkeys(report.note for _, report in reports):
-        print(note, end="\n" if note else "")
+    notes = [report.note for _, report in reports if report.note and not args.json]
+    for note in dict.fromkeys(notes):
+        print(note)
     codes = [report.exit_code for _, report in reports]
     return worst([*codes, EXIT_CODES["error"]] if failed else codes)
 
 
 def chosen_limits(args: argparse.Namespace) -> dict[str, Any]:
-    """Return --alarm-at, --min-detection, --for and --rules; refuse wrong values at once."""
     if args.alarm_at is not None:
         check_number("--alarm-at", args.alarm_at, 0, 1, above=True)
     if args.min_detection is not None:
@@ -137,7 +135,7 @@ def worst(codes: Iterable[int]) -> int:
     return max(codes, key=WORSE.index, default=0)
 
 
-# ---------------------------------------------------------------------- watch
+# ---------- watch
 
 
 def watch(args: argparse.Namespace) -> int:
@@ -223,11 +221,6 @@ def _watch(
 def poll(
     arrivals: Arrivals, check: Callable[[Path], dict[str, Any]], procedure: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Check every video that is ready; yield its record after journaling it.
-
-    `check` returns a report as plain values. An error is reported and the watch continues, unless
-    nothing can be written.
-    """
     for path, stamp in arrivals.ready():
         began = time.monotonic()
         try:
@@ -251,10 +244,6 @@ def poll(
 
 
 def reopen(place: str, trust: bool) -> Iterator[Procedure]:
-    """Yield the procedure at `place`, reloaded whenever it has changed.
-
-    If reloading fails, report it and keep the version loaded before.
-    """
     folder, seen, procedure = as_path(place), None, None
     while True:
         try:
@@ -292,13 +281,12 @@ def fingerprint(procedure: Procedure, limits: Mapping[str, Any]) -> str:
 
 
 def suffixes_of(spec: FeatureSpec | None) -> Collection[str]:
-    """Return the suffixes of videos, and of the files that a procedure was learned from."""
     if spec is None or not spec.of_videos:
         return {*VIDEO_SUFFIXES, *FEATURE_SUFFIXES}
     return VIDEO_SUFFIXES
 
 
-# ---------------------------------------------------------------------- webhook
+# ---------- webhook
 
 RETRY_AFTER = (2.0, 10.0, 60.0)
 """Seconds before the second, third and last attempt to deliver a record."""
@@ -337,7 +325,6 @@ class Webhook(threading.Thread):
         self.waiting.append((time.monotonic(), 0, record))
 
     def finish(self) -> None:
-        """Wait until everything is delivered or given up."""
         self._ending.set()
         self.join()
 
@@ -373,7 +360,7 @@ def post(address: str, record: Record, patience: float = 10.0) -> str:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become an empty GET."""
+    # A redirected POST would become an empty GET.
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -398,20 +385,18 @@ def _send(address: str, record: Record, patience: float) -> str:
         return f"{error}"
 
 
-# ---------------------------------------------------------------------- guide
+# ---------- guide
 
 HOME, CLEAR = "\x1b[H", "\x1b[2J"
 REST_OF_LINE, REST_OF_SCREEN = "\x1b[K", "\x1b[J"
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 BAR = 24
 KEPT = 4
-"""Number of the newest alerts that stay on the screen."""
 SHOWN = 0.005
 """Smaller probabilities round to 0 % and are not shown."""
 
 
 def guide(args: argparse.Namespace) -> int:
-    """Follow the source to its end, or until Ctrl-C."""
     if args.webhook is not None:
         check_webhook(args.webhook)
     title = hide_password(args.source)
@@ -451,7 +436,6 @@ def guide(args: argparse.Namespace) -> int:
 def follow(
     procedure: Procedure, source: str, realtime: bool = False, device: str = "auto", **waits: Any
 ) -> Iterator[State]:
-    """Yield the guide's states for a feature file, a video, a pipe, a camera or an address."""
     guide = procedure.guide()
     live = is_live(source) or is_pipe(source)
     if not live and Path(source).suffix.lower() in FEATURE_SUFFIXES:
@@ -492,8 +476,6 @@ def follow_pictures(
 
 
 class Screen:
-    """A live view for a terminal, redrawn in place under a `title`."""
-
     def __init__(self, title: str) -> None:
         self.title = title
         self.alerts: list[tuple[float, Alert]] = []
@@ -506,7 +488,6 @@ class Screen:
         return self._show(self.lines(state))
 
     def wait(self, outage: Outage) -> str:
-        """Return the terminal output during an outage: the reason and the last state."""
         waiting = f"  no frames for {outage.waited:.0f} s ({outage.reason}); waiting"
         last = [self.title] if self.state is None else self.lines(self.state)
         return self._show([last[0], waiting, *last[1:]])
@@ -537,6 +518,5 @@ class Screen:
 
 
 def _bar(share: float) -> str:
-    """Draw `██████░░░░ 60 %`."""
     full = round(share * BAR)
     return "█" * full + "░" * (BAR - full) + f" {share:4.0%}"

@@ -33,11 +33,9 @@ from stepcut.tables import Table
 from stepcut.timeline import Timeline
 
 SPEC = ("fps", "weights", "layer", "family", "mean", "scale", "colour", "clip_frames", "clip_fps")
-"""Fields of `FeatureSpec` with an option of the same name."""
 
 
 def progress_hook(args: argparse.Namespace) -> Hook:
-    """Return the hook for --quiet and --log; progress goes to standard error."""
     if args.quiet:
         return silent
     return JsonLog() if args.log == "json" else Bar()
@@ -53,12 +51,10 @@ def spec_of(args: argparse.Namespace, like: FeatureSpec | None = None) -> Featur
 
 
 def chosen_options(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return those of the named options that were set."""
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
 def label_options(args: argparse.Namespace, *more: str) -> dict[str, Any]:
-    """Return the options that `read_folder` takes for label files."""
     return chosen_options(args, "rate", "columns", "encoding", "sheet", *more)
 
 
@@ -145,7 +141,6 @@ def ask_procedure(
 
 
 def warn_changed(outline: Procedure, videos: Mapping[str, str | None]) -> None:
-    """Warn about `videos` (name -> path) that changed since the procedure was learned."""
     for name in outline.changed_videos(videos):
         say(
             f"{name}: this file has changed since the procedure was learned, so its labels belong "
@@ -154,14 +149,12 @@ def warn_changed(outline: Procedure, videos: Mapping[str, str | None]) -> None:
 
 
 def show_table(table: Table, form: str, output: str | None) -> None:
-    """Print a table in a format, and write it to `output` in the format of its suffix."""
     if output:  # first, in case the reader of standard output goes away
         table.save(output)
     print(table.format(form).rstrip("\n"))
 
 
 def describe_trust(procedure: Procedure) -> str:
-    """Describe the expected quality of the segmentation and the detection rate of a check."""
     expected = procedure.expectations
     lines = [f"quality: {procedure.quality}", f"check: {expected.forecast}"]
     return "\n".join(lines + ([f"warning: {expected.mixed}"] if expected.mixed else []))
@@ -170,7 +163,6 @@ def describe_trust(procedure: Procedure) -> str:
 def find_moved(
     videos: Mapping[str, str | None], places: Sequence[str] | None
 ) -> dict[str, str | None]:
-    """Return where the videos are now: in the folders of `--videos`, or where they were."""
     if not places:
         return dict(videos)
     paths = dict.fromkeys(str(Path(str(path)).resolve()) for path in find_videos(places))

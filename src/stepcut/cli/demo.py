@@ -22,7 +22,6 @@ from stepcut.toy import EDGES, STEPS, make_kitchen, write_script
 VIDEOS = 12
 SECONDS = 30.0
 WIDTH = 60
-"""Characters of a timeline on the screen."""
 
 
 def demo(args: argparse.Namespace) -> int:
@@ -126,7 +125,6 @@ def sketch(timeline: Timeline, end: float) -> str:
 
 
 def offers(procedure: Path, video: Path) -> list[str]:
-    """Return commands to try next, ready to paste."""
     paths = (procedure, video, procedure.parent / "new.eaf")
     program, (kept, new, labels) = this_program(), (shlex.quote(str(path)) for path in paths)
     return [

@@ -23,14 +23,11 @@ CODECS = ("h264", "hevc", "av1", "vp9", "mpeg4", "mjpeg")
 
 
 class Fact(NamedTuple):
-    """One examined property of this machine."""
-
     name: str
     value: str
     advice: str = ""
     """What to do; empty if nothing is wrong."""
     fatal: bool = False
-    """Whether stepcut cannot work on videos without it."""
 
 
 def doctor(args: argparse.Namespace) -> int:
@@ -132,7 +129,6 @@ def _disk() -> Iterator[Fact]:
 
 
 def completion(args: argparse.Namespace) -> int:
-    """Print a script that completes commands, options, values and files."""
     import shtab
 
     parser = argparse.ArgumentParser(prog="stepcut")

@@ -38,7 +38,6 @@ from stepcut.timeline import Timeline, clock
 
 
 def compare(args: argparse.Namespace) -> int:
-    """Segment both groups and print the differences; return 2 if a video cannot be segmented."""
 
     folders = (args.first, args.second)
     for folder in folders:
@@ -140,7 +139,6 @@ def named_rows(words: list[str]) -> dict[str, list[str]]:
 
 
 def agree(args: argparse.Namespace) -> int:
-    """Measure how two annotators, or an annotator and a procedure, agree; list differences."""
 
     if args.output:
         format_to_write(Path(args.output))  # refuse an unknown suffix before any work
@@ -197,7 +195,6 @@ def report(args: argparse.Namespace) -> int:
 
 
 def clips(args: argparse.Namespace) -> int:
-    """Write the clips and report failures; return 2 if a video fails."""
     from stepcut.show.clips import write_clips
 
     outline = read_outline(args.procedure)  # clips need no model
@@ -222,7 +219,6 @@ def clips(args: argparse.Namespace) -> int:
 
 
 def convert(args: argparse.Namespace) -> int:
-    """Convert timelines of a file, a folder or a procedure into a file or a folder."""
     target = _beside(args) if args.target is None else Path(args.target)
     ends = args.target is not None and args.target.endswith(("/", "\\"))
     into_folder = ends or os.path.isdir(target) or not target.suffix

@@ -47,7 +47,6 @@ from stepcut.procedure.store import read_config
 from stepcut.timeline import clock, is_unnamed
 
 MANY = 40
-"""Number of steps above which stepcut warns."""
 
 
 def learn(args: argparse.Namespace) -> int:
@@ -62,11 +61,9 @@ def learn(args: argparse.Namespace) -> int:
         state_rate(args.videos)
     warn(args.videos, chosen.get("steps"), args.quiet)
     output = args.output or default_output(args.videos[0])
-    hook = progress_hook(args)
+    chosen |= {"output": output, "progress": progress_hook(args)}
     with open_engine(args) as engine:
-        procedure = learning.learn(
-            args.videos, output=output, progress=hook, engine=engine, **chosen
-        )
+        procedure = learning.learn(args.videos, engine=engine, **chosen)
     skipped = procedure.config.skipped
     print(procedure)
     for number, words in procedure.suggestions.items():
@@ -111,13 +108,14 @@ def state_rate(places: Sequence[str]) -> None:
     """Report the rate that is assumed for feature files without one."""
     with suppress(StepcutError):  # errors are reported when all files are read
         inputs = find_inputs(places)
-        files = inputs.files if inputs.kind == "feature file" else []
-        if first := next((file for file in files if file.suffix != ".safetensors"), None):
-            seconds = load_features([first], 1)[0].duration
-            say(
-                f"assuming 1 row of features per second, so {first.name} lasts {clock(seconds)}; "
-                "use --rate N for another rate."
-            )
+        for file in inputs.files if inputs.kind == "feature file" else ():
+            if file.suffix != ".safetensors":
+                lasts = clock(load_features([file], 1)[0].duration)
+                say(
+                    f"assuming 1 row of features per second, so {file.name} lasts {lasts}; "
+                    "use --rate N for another rate."
+                )
+                return
 
 
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
@@ -191,7 +189,6 @@ def _known_settings(
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -215,8 +212,9 @@ def teach(args: argparse.Namespace) -> int:
                 f"--{'mistakes' if args.mistakes else 'normal'} only marks videos. Use it alone, "
                 "and teach in a second command."
             )
-        marked = load(args.procedure, trust=args.trust).mark_mistakes(*(args.mistakes or ()))
-        marked = marked.mark_mistakes(*(args.normal or ()), holds=False)
+        before = load(args.procedure, trust=args.trust)
+        marked = before.mark_mistakes(*args.mistakes or ())
+        marked = marked.mark_mistakes(*args.normal or (), holds=False)
         marked.save(args.procedure)
         print(f"saved to {args.procedure}\n{describe_trust(marked)}\n{marked.expectations.advice}")
         return 0
@@ -235,18 +233,9 @@ def teach(args: argparse.Namespace) -> int:
             raise OptionError(f"{options}: needs label files. Add them after {args.procedure}.")
         origin = origin_of(labels, args.annotator)
         labels = read_folder(labels, confirmed=True, **how)
-    before, after = teach_folder(
-        args.procedure,
-        labels,
-        args.output,
-        args.steps,
-        args.source,
-        args.trust,
-        progress_hook(args),
-        transcripts=args.transcripts,
-        recipe=args.recipe,
-        origin=origin,
-    )
+    more = {"transcripts": args.transcripts, "recipe": args.recipe, "origin": origin}
+    places = (args.procedure, labels, args.output, args.steps, args.source)
+    before, after = teach_folder(*places, args.trust, progress_hook(args), **more)
     print(after)
     annotated = after.learned.annotations.annotated
     rest = len(after.samples) - len(annotated)
@@ -284,10 +273,8 @@ def features(args: argparse.Namespace) -> int:
                 args.videos,
                 spec_of(args),
                 progress=progress_hook(args),
-                strict=args.strict,
-                device=args.device,
                 engine=engine,
-                **chosen_options(args, "cache"),
+                **chosen_options(args, "cache", "strict", "device"),
             )
     for one in computed:
         target = export(one, args.output)
@@ -303,7 +290,6 @@ def features(args: argparse.Namespace) -> int:
 
 
 def history(args: argparse.Namespace) -> int:
-    """Show all changes, go back to one, or restore a damaged procedure."""
     if args.restore and args.to is not None:
         raise OptionError("--restore and --to are both set; give one of them.")
     if args.restore:

@@ -117,7 +117,6 @@ def run_command(name: str, words: Sequence[str]) -> int:
 
 
 def overview() -> str:
-    """Return the text of `stepcut -h`: examples first, then the commands."""
     lines = [f"{read_words('stepcut').partition('commands:')[0]}commands:"]
     lines += [f"  {name:<11} {summary(name)}" for name in all_commands()]
     lines += [

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from urllib.parse import quote
 
-from stepcut.app.checks import look
+from stepcut.app.checks import check_video
 from stepcut.app.server import Running, kept, outline_of
-from stepcut.app.state import Beside
+from stepcut.app.state import OtherTimelines
 from stepcut.app.workspace import Workspace
 from stepcut.cli import say
 from stepcut.cli.common import (
@@ -46,10 +46,12 @@ def view(args: argparse.Namespace) -> int:
     videos = find_moved(stored.videos, args.videos)
     warn_changed(stored, videos)
     procedure = load(folder, trust=args.trust) if args.check else None
-    checked = [look(procedure, video, progress_hook(args)) for video in args.check if procedure]
+    checked = [
+        check_video(procedure, video, progress_hook(args)) for video in args.check if procedure
+    ]
     beside = None
     if args.beside:
-        beside = Beside(Path(args.beside).name, read_timelines(args.beside, **theirs))
+        beside = OtherTimelines(Path(args.beside).name, read_timelines(args.beside, **theirs))
         if not match_videos(videos, beside.timelines):
             there = ", ".join(list(beside.timelines)[:5])
             raise OptionError(

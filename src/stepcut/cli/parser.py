@@ -36,7 +36,6 @@ HOMES = {
 """The modules of this package, each with its commands: functions of their names."""
 PLACES = {name: f"stepcut.cli.{home}:{name}" for home in HOMES for name in HOMES[home].split()}
 LONGEST = 1_000_000_000
-"""Seconds; about thirty years."""
 
 
 def whole(text: str) -> int:
@@ -138,7 +137,6 @@ def summary(name: str) -> str:
 
 
 def make_parser(name: str) -> Parser:
-    """Make the parser of a command; its help starts with examples."""
     head, _, words = read_words(name).partition("\nwords:\n")
     about, _, examples = head.partition("\n")
     parser = Parser(

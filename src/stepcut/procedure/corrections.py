@@ -105,8 +105,7 @@ def carry(
 
 def _translate(edit: Edit, here: Document, there: Document) -> dict[str, Any]:
     """Return an `edit` of the document `here` as one of `there`; KeyError if it means nothing."""
-    numbers = {step.name: step.number for step in there.steps}
-    same = {step.number: numbers.get(step.name) for step in here.steps}
+    same = {step.number: there.numbers.get(step.name) for step in here.steps}
     number = {step: other for step, other in same.items() if other is not None}
     made, video = dict(edit), str(edit.get("video"))
     for key in ("step", "into"):

@@ -99,6 +99,11 @@ class Document:
         return next((step for step in self.steps if step.number == number), None)
 
     @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each step by its name."""
+        return {step.name: step.number for step in self.steps}
+
+    @cached_property
     def timelines(self) -> dict[str, Timeline]:
         names = tuple(step.name for step in self.steps)
         return {

@@ -7,6 +7,7 @@ import { askTeach, canTeach } from "./teach.js";
 import { showTrust } from "./trust.js";
 import { comparing, refreshCompare } from "./compare.js";
 import { drawGrid } from "./grid.js";
+import { showHistory } from "./history.js";
 import { listen } from "./keys.js";
 import { watchOthers } from "./others.js";
 import { buildStage, choose, chooseNext, drawStage } from "./stage.js";
@@ -56,7 +57,7 @@ function drawHead() {
 function wire() {
   fillTexts();
   for (const [id, label, act] of [["undo", S.undo, undo], ["redo", S.redo, redo],
-    ["help", S.keys, showHelp]]) {
+    ["history", S.history, showHistory], ["help", S.keys, showHelp]]) {
     $(id).append(icon(id));
     $(id).setAttribute("aria-label", label);
     $(id).addEventListener("click", act);
@@ -68,6 +69,7 @@ function wire() {
   $("home").setAttribute("aria-label", S.home);
   $("home").title = S.home;
   $("help").title = S.keysTitle;
+  $("history").title = S.history;
   $("teach").textContent = S.teach;
   $("teach").title = S.teachTitle;
   $("teach").addEventListener("click", askTeach);

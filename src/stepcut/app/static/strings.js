@@ -20,6 +20,7 @@ export const S = {
   redoTitle: (words) => (words ? `Redo: ${words} (Ctrl Shift Z)` : "Nothing to redo"),
   past: { edit: "Saved", severity: "Saved", undo: "Undone", redo: "Redone", back: "Undone" },
   skip: "Skip to the content",
+  history: "History", isNow: "now", goBack: "Go back", goBackTo: (words) => `Go back to: ${words}`,
 
   // ---------------------------------------------------------------- tabs
   tabs: { correct: "Correct", check: "Check", compare: "Compare", export: "Export" },
