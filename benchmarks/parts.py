@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from shared import BUILT_ON, Kept, Recipe, arguments, recipes, report
+from shared import BUILT_ON, Kept, Recipe, arguments, recipes
 from stepcut.evaluation import score
 from stepcut.methods import StepCut
 from stepcut.tables import Table
@@ -128,8 +128,7 @@ def main() -> None:
         mean = statistics.fmean(figures)
         base = base or mean
         table.rows.append([row, *figures, mean, mean - base])
-    with report(__file__):
-        print(table)
+    print(table)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ TABLE = {
     "features": Report("extract.py", 15, page="speed"),
     "graph": Report("use.py", 1, COOK, "none", "graph"),
     "groups": Report("groups.py", 5, "{data}/captaincook4d"),
+    "parts": Report("parts.py", 30, "{data}/captaincook4d --keep {keep}", page="parts"),
     "peers": Report("recipes.py", 1, f"{COOK} --keep {{work}}/recipes.jsonl"),
     "protocols": Report("protocols.py", 2, "{data}/egoprocel --write {report}"),
     "quality": Report("quality.py", 30, "{data} {knots} --keep {keep}"),

@@ -376,7 +376,7 @@ def test_every_folder_is_explained():
 
 
 def test_constants_are_listed_with_where_they_were_set():
-    page = read(ROOT / "benchmarks" / "reports" / "recipes.md")
+    page = read(ROOT / "benchmarks" / "reports" / "parts.md")
     table = page.split("## Constants, and where they were set")[1].split("\n## ")[0]
     methods = ROOT / "src" / "stepcut" / "methods"
     for file in [methods / "quality.py", *(methods / "stepcut").glob("*.py")]:

@@ -2,10 +2,12 @@
 
 import importlib
 import sys
-import warnings
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+
+TYPE_CHECKING = False  # typing is slow to load, and this comes before Ctrl-C is handled
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
 
 MOVED = {
     "stepcut.features.files": "stepcut.features.features",
@@ -14,13 +16,16 @@ MOVED = {
 }
 
 
-class Moved(MetaPathFinder, Loader):
-    """Finds a module of `MOVED` under its old name."""
+class Moved:
+    """Finds a module of `MOVED` under its old name, and gives the new one."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        return ModuleSpec(name, self, is_package=True) if name in MOVED else None
+        loader: Any = self
+        return ModuleSpec(name, loader, is_package=True) if name in MOVED else None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
+    def create_module(self, spec: ModuleSpec) -> "ModuleType":
+        import warnings
+
         new = MOVED[spec.name]
         message = f"{spec.name} is now {new}; the old name ends with 0.5."
         warnings.warn(message, FutureWarning, stacklevel=2)
@@ -28,8 +33,9 @@ class Moved(MetaPathFinder, Loader):
         self.own = module.__spec__
         return module
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: "ModuleType") -> None:
         module.__spec__ = self.own  # the import system has just replaced it
 
 
-sys.meta_path.insert(0, Moved())
+_finder: "Any" = Moved()
+sys.meta_path.insert(0, _finder)

@@ -122,8 +122,8 @@ class Guide:
     ...     state = guide.push(number / guide.rate, row)
     >>> state.name, state.done
     ('add jam', (0, 2))
-    >>> [(alert.kind, alert.step) for alert in guide.end().alerts]
-    [('missed', 1)]
+    >>> guide.end().alerts[-1].reason
+    'spread butter was not seen (probability 0 %); 6 of 6 videos do it, before add jam'
     >>> guide.reset()
     >>> guide.correct("spread butter")
     >>> guide.push(0.0, new[0]).name
