@@ -31,7 +31,7 @@ def run(code: str, *absent: str, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def test_learn_check_guide_and_view_load_no_torch(tmp_path: Path) -> None:
+def test_everyday_commands_load_neither_torch_nor_the_papers_wing(tmp_path: Path) -> None:
     done = run(
         f"""
 import numpy as np, stepcut as sc
@@ -41,13 +41,16 @@ rng = np.random.default_rng(0)
 videos = [np.repeat(np.eye(3, 8), 20, axis=0) + 0.1 * rng.normal(size=(60, 8)) for _ in range(3)]
 proc = sc.learn(videos, steps=3, restarts=2, output={str(tmp_path / "p.proc")!r})
 proc = sc.load({str(tmp_path / "p.proc")!r})
-proc.check(videos[0]); proc.segment(videos[0])
+proc.check(videos[0]); proc.segment(videos[0]); proc.teach({{"0": proc.timelines["0"]}}, source=videos)
 guide = proc.guide()
 for number, row in enumerate(videos[0]):
     guide.push(float(number), row)
 np.save({str(tmp_path / "v.npy")!r}, videos[0])
 assert main(["check", {str(tmp_path / "p.proc")!r}, {str(tmp_path / "v.npy")!r}, "--quiet"]) in (0, 1)
-heavy = [name for name in sys.modules if name == "torch" or name.startswith("stepcut.paper.cnc.method")]
+words = ["learn", {str(tmp_path)!r}, "--rate", "1", "-k", "1", "--quiet", "-o", {str(tmp_path / "q.proc")!r}]
+np.save({str(tmp_path / "w.npy")!r}, videos[1])
+assert main(words) == 0
+heavy = [name for name in sys.modules if name == "torch" or name.startswith("stepcut.paper")]
 print("loaded", heavy)
 """
     )

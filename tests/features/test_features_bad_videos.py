@@ -325,19 +325,6 @@ def test_names_of_bytes_and_control_characters(tmp_path, capfd):
     assert sorted(one.name for one in load_features(tmp_path / "out")) == ["%1B[2Jred", "film"]
 
 
-def test_playlists_beside_videos_are_left_out_and_the_others_used(tmp_path):
-    names = hostile_texts(tmp_path / "films")
-    made = [
-        make_film(tmp_path / "films" / f"{name}.mp4", frames=20 + place).stem
-        for place, name in enumerate("ab")
-    ]
-    found, failures = extract(tmp_path / "films", Grey(), 2, tmp_path / "cache")
-    assert [one.name for one in found] == [*made, "level24"]
-    bad = {name for name in names if not name.endswith(".m3u8")}  # which is no suffix of a video
-    assert {Path(failure.path).name for failure in failures} == bad
-    assert all(isinstance(failure.error, VideoError) for failure in failures)
-
-
 def test_a_picture_that_claims_gigabytes_is_not_decoded(tmp_path):
     film = make_film(tmp_path / "film.avi", frames=4, codec="mjpeg", strict="unofficial")
     data, at = bytearray(film.read_bytes()), -1

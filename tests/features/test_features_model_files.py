@@ -47,14 +47,19 @@ def films(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "shape", [("n", 3, 32, 32), (2, 3, 32, 32), ("n", 32, 32, 3), ("n", 3, "h", "w")]
-)
-def test_frames_arrive_in_every_layout(shape, tmp_path):
-    file = mean_colour(tmp_path / "m.onnx", shape)
-    backbone = load_backbone(str(file), "cpu", size=32, **PLAIN)
+FRAMES = [("n", 3, 32, 32), (2, 3, 32, 32), ("n", 32, 32, 3), ("n", 3, "h", "w")]
+CLIPS = [("n", 4, 3, 32, 32), ("n", 3, 4, 32, 32), ("n", 3, "t", 32, 32)]
+
+
+@pytest.mark.parametrize("shape", [*FRAMES, *CLIPS])
+def test_frames_and_clips_arrive_in_every_layout(shape, tmp_path):
+    file, clip = mean_colour(tmp_path / "m.onnx", shape), (4,) if shape in CLIPS else ()
+    how = {"size": 32, **({"clip_frames": 4} if clip else {})}
+    backbone = load_backbone(str(file), "cpu", **how, **PLAIN)
     assert (backbone.size, backbone.dim) == (32, 3)
-    rows = backbone.extract(pictures(5, 32, 32))  # a file made for two at a time gets three pairs
+    rows = backbone.extract(
+        pictures(5, *clip, 32, 32)
+    )  # a file made for two at a time gets three pairs
     assert rows.dtype == np.float16
     assert np.allclose(rows, [[0.2, 0.4, 1.0]] * 5, atol=1e-3)
 
@@ -114,14 +119,6 @@ def test_a_model_of_bytes(tmp_path):
     file = mean_colour(tmp_path / "m.onnx", kind=TensorProto.UINT8, metadata=metadata)
     rows = load_backbone(str(file), "cpu").extract(pictures(1, 32, 32))
     assert np.array_equal(rows, [[255, 102, 51]])
-
-
-@pytest.mark.parametrize("shape", [("n", 4, 3, 32, 32), ("n", 3, 4, 32, 32), ("n", 3, "t", 32, 32)])
-def test_clips_arrive_in_every_layout(shape, tmp_path):
-    backbone = load_backbone(
-        str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", clip_frames=4, **PLAIN
-    )
-    assert np.allclose(backbone.extract(pictures(3, 4, 32, 32)), [[0.2, 0.4, 1.0]] * 3, atol=1e-3)
 
 
 def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(films, tmp_path):
@@ -206,6 +203,8 @@ def test_a_class_of_ones_own_by_its_place(films, tmp_path):
     name = f"{__name__}:Corners"
     assert load_backbone(name).name == "corners"
     sc.learn(films, 2, backbone=name, cache=tmp_path, output=tmp_path / "p.proc", restarts=2)
+    own = sc.learn(films, 2, backbone=Corners(), cache=tmp_path, restarts=2)
+    assert own.spec == FeatureSpec(name, Fraction(2))
     with raises(OptionError, "--trust"):
         sc.load(tmp_path / "p.proc").check(films / "v0.mp4")
     sc.load(tmp_path / "p.proc", trust=True).check(films / "v0.mp4")

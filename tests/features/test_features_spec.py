@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from errors_kit import raises
-from features_films import make_film
 from store_kit import change_config
 
 import stepcut as sc
@@ -19,33 +18,11 @@ from stepcut.features.spec import FeatureSpec
 ROWS = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)
 
 
-class Corners:
-    """A backbone of a user's own: the colour of the four corners."""
-
-    name, dim, size, fingerprint = "corners", 12, 32, "corners 1"
-
-    def extract(self, frames):
-        return frames[:, ::31, ::31].reshape(len(frames), 12).astype(np.float16)
-
-
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     place = tmp_path_factory.mktemp("learned") / "p.proc"
     sc.learn([ROWS, ROWS], 2, output=place, restarts=2)
     return place
-
-
-@pytest.fixture
-def films(tmp_path):
-    (tmp_path / "films").mkdir()
-    for number in range(3):
-        make_film(tmp_path / "films" / f"v{number}.mp4", frames=40, rate=5)
-    return tmp_path / "films"
-
-
-def test_an_own_backbone_is_remembered_by_its_class(films, tmp_path):
-    procedure = sc.learn(films, 2, backbone=Corners(), cache=tmp_path, restarts=2)
-    assert procedure.spec == FeatureSpec(f"{__name__}:Corners", Fraction(2))
 
 
 @pytest.mark.parametrize(

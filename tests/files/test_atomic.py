@@ -23,15 +23,12 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_the_new_content_appears_with_folders_made(tmp_path):
-    write_json(tmp_path / "x" / "y.json", {"ä": [1, 2]})
-    assert read_json(tmp_path / "x" / "y.json") == {"ä": [1, 2]}
-
-
-def test_a_name_of_any_bytes_is_written_and_read(tmp_path):
-    name = os.fsdecode(b"caf\xe9 \xc3\xa4")
-    write_json(tmp_path / "y.json", [name])
-    assert read_json(tmp_path / "y.json") == [name]
+def test_names_of_any_bytes_are_written_with_folders_made_and_nan_is_no_json(tmp_path):
+    record = {"ä": [1, os.fsdecode(b"caf\xe9 \xc3\xa4")]}
+    write_json(tmp_path / "x" / "y.json", record)
+    assert read_json(tmp_path / "x" / "y.json") == record
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(tmp_path / "y.json", float("nan"))
 
 
 def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path):
@@ -57,11 +54,6 @@ def test_what_is_flushed_may_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", note)
     write_text(tmp_path / "a", "new")
     assert flags == [os.O_RDWR, os.O_RDONLY]  # the file, then its folder
-
-
-def test_nan_is_no_json(tmp_path):
-    with pytest.raises(ValueError, match="JSON compliant"):
-        write_json(tmp_path / "y.json", float("nan"))
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,10 @@ def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task):
     assert states[-1].done == (0, 2, 1, 3)
     assert all(state.alerts == () for state in states)
     assert sum(chance for _, chance in states[-1].next) < 0.1  # nothing is left
+    again = guide(tiny_task)
+    walk(again, shares(labels)[::-1])
+    again.reset()
+    assert walk(again, shares(labels)) == states
 
 
 def test_a_step_is_done_after_a_quarter_and_firm_after_half_of_its_usual_time(tiny_task):
@@ -96,17 +100,6 @@ def test_it_counts_rounds_and_says_when_they_end(rounds):
     ends = [at for at in np.flatnonzero(np.diff(labels)) if labels[at] == 2]
     assert [states[at].next[0][0] for at in ends] == [1] * (rounds - 1) + [3]
     assert all(state.alerts == () for state in states)
-
-
-def test_the_end_waits_for_the_last_round():
-    rng, order = np.random.default_rng(0), [0, 1, 2, 1, 2]
-    videos = [film(order, rng) for _ in range(12)]
-    expectations = learn_expectations(videos, 1.0, [shares(labels) for labels in videos])
-    labels = film(order, rng)
-    states = walk(new_guide(expectations), shares(labels))
-    ends = [at for at in [*np.flatnonzero(np.diff(labels)), len(labels) - 1] if labels[at] == 2]
-    first, last = (sum(chance for _, chance in states[at].next) for at in ends)
-    assert (first > 0.9, last < 0.1) == (True, True)
 
 
 def test_the_past_alone_decides(tiny_task):
@@ -155,18 +148,6 @@ def test_idle_time_is_time_of_no_step(tiny_task):
     assert not any(state.alerts for state in states)
     assert {(state.step, state.name) for state in states} == {(-1, "background")}
     assert runner.push(40.0, shares(np.array([0]))[0]).step == 0
-
-
-def test_steps_that_were_done_very_often_need_no_more_memory(tiny_task):
-    runner = guide(tiny_task)
-    walk(runner, shares(np.repeat([0, 1], 20)))
-    runner.counts *= 1_000_000
-    tracemalloc.start()
-    state = runner.push(40.0, shares(np.array([1]))[0])
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert state.next[0][0] == 2
-    assert most < 100_000
 
 
 def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task):
@@ -238,35 +219,11 @@ def test_the_end_names_what_every_video_does_and_what_is_critical(tiny_task):
         assert all("and is critical" in alert.reason for alert in alerts)
 
 
-def test_one_doubtful_frame_is_not_done(tiny_task):
-    rows = shares(np.repeat([0, 1], [20, 20]))
-    rows[10] = [0.3, 0.1, 0.1, 0.5]
-    states = walk(guide(tiny_task), rows)
-    assert states[10].step == 3
-    assert states[10].done == (0,)
-    assert states[-1].done == (0, 1)
-
-
 def test_a_slow_or_broken_source_keeps_the_state(tiny_task):
     runner = guide(tiny_task)
     walk(runner, shares(np.repeat([0], [20])))
     state = runner.push(500.0, shares(np.array([1]))[0], skipped=3)
     assert (state.done, state.skipped, state.step) == ((0,), 3, 1)
-
-
-def test_it_starts_anew_on_request(tiny_task):
-    made: list[Echo] = []
-
-    def start():
-        made.append(Echo())
-        return made[-1]
-
-    runner = new_guide(tiny_task.expectations, start)
-    rows = shares(np.repeat([0, 1], [20, 20]))
-    first = walk(runner, rows)
-    runner.reset()
-    assert walk(runner, rows) == first
-    assert runner.online is made[1]
 
 
 def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from errors_kit import raises
 from kitchen_kit import Eye
-from rtsp_camera import RtspCamera, encode, split
+from rtsp_camera import RtspCamera, encode
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.cli.checking import follow_pictures
@@ -99,16 +99,6 @@ def test_an_rtsp_camera_may_change_resolution_while_it_films():
 def test_a_server_that_does_not_speak_rtsp_is_said_to_be_no_source():
     with RtspCamera([film(0, 5)]) as camera, raises(VideoError, "http://127.0.0.1:", "/live"):
         next(frames_of(camera.address.replace("rtsp", "http"), stall=0.5, say=print))
-
-
-def test_large_units_travel_in_parts_that_join_again():
-    unit = bytes([0x65]) + bytes(range(256)) * 12
-    parts = split(unit)
-    assert len(parts) == 3
-    assert (
-        bytes([parts[0][0] & 0xE0 | parts[0][1] & 0x1F]) + b"".join(part[2:] for part in parts)
-        == unit
-    )
 
 
 def test_a_playlist_at_an_address_leads_nowhere_else(tmp_path):

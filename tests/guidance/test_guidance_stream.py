@@ -13,7 +13,6 @@ from fractions import Fraction
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
-import av
 import numpy as np
 import pytest
 from errors_kit import raises
@@ -148,20 +147,6 @@ def test_a_source_faster_than_the_reader_is_skipped_and_counted():
     assert second.time - first.time > 5 / 500  # the newest, not the next in line
 
 
-def test_a_machine_too_slow_to_decode_takes_key_frames_only_and_says_so(tmp_path, monkeypatch):
-    transport_stream(tmp_path / "film.ts", frames=60)
-    notes: list[str] = []
-    now = 0.0
-    monkeypatch.setattr("stepcut.features.video.live.time", SimpleNamespace(monotonic=lambda: now))
-    kinds = []
-    for frame in decoded("film", av.open(str(tmp_path / "film.ts")), notes.append):
-        kinds.append(frame.key_frame)
-        now += 0.2  # work on the frame: nothing is left of the time to wait for the source
-    assert notes == ["the stream is too fast to decode; using key frames only"]
-    assert not all(kinds[:10])
-    assert all(kinds[-5:])
-
-
 def test_a_machine_that_waits_again_takes_every_frame_again(monkeypatch):
     now = 0.0
     notes: list[str] = []
@@ -254,50 +239,6 @@ def test_a_network_that_takes_clips_is_given_those_that_it_was_learned_with(tmp_
     assert [time for time, _ in seen] == [0, 1, 2, 3, 4]
     rows = np.concatenate(list(compute_rows(sample_frames(film, 4, 64), Clips(), Fraction(1))))
     assert [row for _, row in seen] == rows.tolist()
-
-
-def transport_stream(path, frames=30):
-    """A short MPEG transport stream: a format that may be cut anywhere."""
-    with av.open(str(path), "w", format="mpegts") as container:
-        track = container.add_stream("mpeg2video", rate=25)
-        track.width, track.height, track.pix_fmt = 64, 48, "yuv420p"
-        track.codec_context.gop_size = 5
-        for number in range(frames):
-            shown = av.VideoFrame.from_ndarray(picture(5 * number % 256, 48, 64), format="rgb24")
-            container.mux(track.encode(shown))
-        container.mux(track.encode(None))
-    return path.read_bytes()
-
-
-def test_a_real_stream_over_a_socket_that_drops_is_opened_again(tmp_path):
-    data = transport_stream(tmp_path / "film.ts")
-    served = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(10)
-
-        enough = threading.Event()
-
-        def serve():
-            while not enough.is_set():
-                connection, _ = server.accept()
-                with connection, contextlib.suppress(OSError):
-                    served.append(1)
-                    for at in range(0, len(data), 188 * 4):
-                        connection.sendall(data[at : at + 188 * 4])
-                        time.sleep(0.002)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        waits = {"patience": 10.0, "stall": 5.0}
-        with open_samples(address, Fraction(100), 32, **waits) as samples:
-            notes: list[str] = []
-            while len(served) < 2 or not notes:
-                sample = next(samples)
-                assert sample.picture.shape == (32, 32, 3)
-                notes += sample.notes
-            assert "the source dropped" in notes[0]
-            enough.set()
 
 
 def test_a_pipe_gives_every_sample_of_the_file(tmp_path, monkeypatch):

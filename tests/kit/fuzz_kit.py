@@ -23,44 +23,17 @@ from stepcut.timeline import Segment, Timeline
 
 PATIENCE = 60  # seconds for one file
 LARGEST = 10_000_000  # bytes of a file that is kept after a failure
-EXTREMES = [
-    b"",
-    b"-1",
-    b"0",
-    b"1e308",
-    b"-1e308",
-    b"NaN",
-    b"Infinity",
-    b"9" * 400,
-    b"2147483648",
-    b"null",
-    b"\x00",
-]
+EXTREMES = [b"", b"9" * 400, *b"-1 0 1e308 -1e308 NaN Infinity 2147483648 null \x00".split()]
 SCRAPS = [
-    b"\x00",
-    b"\xff\xfe",
     b"\xed\xa0\x80",
-    b"\xc3",
-    b'"',
-    b"<",
-    b"&x;",
     b"[" * 2000,
     b"{" * 2000,
     b"\n",
     b"\t",
-    b",",
+    *b'\x00 \xff\xfe \xc3 " < &x; ,'.split(),
 ]
-TIMELINE = Timeline(
-    [
-        Segment(0, 2.5, "pour tea", 0.5),
-        Segment(2, 4, "stir"),
-        Segment(4, 4, "tap"),
-        Segment(5, 8, "1 pour tea"),
-    ],
-    9.0,
-    ["wash"],
-    video="tea.mp4",
-)
+PARTS = [(0, 2.5, "pour tea", 0.5), (2, 4, "stir"), (4, 4, "tap"), (5, 8, "1 pour tea")]
+TIMELINE = Timeline([Segment(*part) for part in PARTS], 9.0, ["wash"], video="tea.mp4")
 
 
 def mutate(data, random):
@@ -158,12 +131,8 @@ def label_targets(folder):
     for name, form in FORMATS.items():
         if form.read is not None:
             place = folder / name / f"x{form.suffix}"
-            timeline = (
-                TIMELINE
-                if name != "egoprocel"
-                else Timeline([Segment(0, 1, "pour"), Segment(1, 2, "stir")])
-            )
-            write(place, timeline, name, rate=5)
+            plain = Timeline([Segment(0, 1, "pour"), Segment(1, 2, "stir")])
+            write(place, plain if name == "egoprocel" else TIMELINE, name, rate=5)
             found[f"labels:{name}"] = Target(
                 place, lambda path, name=name: read_folder(path, name, rate=5)
             )
@@ -210,12 +179,8 @@ def other_targets(folder):
         f"features:{s}": Target(folder / f"x.{s}", lambda p: load_features([p], 2))
         for s in ("npy", "npz", "safetensors")
     }
-    for name, codec in (
-        ("avi", "mpeg4"),
-        ("webm", "libvpx"),
-        ("mkv", "libx264"),
-        ("mp4", "libx264"),
-    ):
+    codecs = {"avi": "mpeg4", "webm": "libvpx", "mkv": "libx264", "mp4": "libx264"}
+    for name, codec in codecs.items():
         film = make_film(folder / f"x.{name}", frames=30, codec=codec)
         found[f"video:{name}"] = Target(
             film, lambda path: [None for _ in sample_frames(path, 4, (32, 32))]

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from errors_kit import raises
-from extraction_kit import Crash, fill_the_disk, kill_and_run_again, stored
-from features_films import make_film
-from parallel_kit import Logged, check_answers, pids, scribble, seen, square
+from extraction_kit import fill_the_disk, kill_and_run_again, stored
+from parallel_kit import Logged, check_answers, scribble, seen, square
 
 from stepcut.errors import OptionError
 from stepcut.features.extract import extract
@@ -132,24 +131,3 @@ def test_nobody_writes_once_cancelling_has_ended(engine, tmp_path):
     time.sleep(0.5)
     assert (tmp_path / "scribbled").read_text() == written
     assert engine.map(square, [3]) == [9]
-
-
-def test_ray_gives_the_features_of_one_process(films, tmp_path, engine):
-    one, _ = extract(films, Logged(tmp_path / "here"), fps=5, cache=tmp_path / "one")
-    # And one worker is killed on the way.
-    backbone = Logged(tmp_path / "there", die=tmp_path / "died")
-    many, failures = extract(films, backbone, fps=5, cache=tmp_path / "many", engine=engine)
-    assert (failures, (tmp_path / "died").exists()) == ([], True)
-    for f, g in zip(one, many, strict=True):
-        assert (f.name, f.path, f.duration) == (g.name, g.path, g.duration)
-    assert stored(tmp_path / "one") == stored(tmp_path / "many")
-    assert seen(tmp_path / "there") == sum(len(f.rows) for f in one)
-    assert os.getpid() not in pids(tmp_path / "there")
-
-
-def test_a_video_that_crashes_its_worker_is_named(films, tmp_path, engine):
-    dark = make_film(tmp_path / "dark.mp4", frames=1, rate=1)
-    crash, videos = Crash(tmp_path / "log"), [films / "v0.mp4", dark]
-    features, failures = extract(videos, crash, fps=5, cache=tmp_path, engine=engine)
-    assert [f.name for f in features] == ["v0"]
-    assert f"{dark}: the worker process died by SIGSEGV, 2 times" in str(failures[0])

@@ -29,15 +29,9 @@ def learn(monkeypatch, many):
         return stepcut.learn(rows, steps=6, rate=1, restarts=8), fitted
 
 
-@pytest.fixture(scope="module")
-def every():
-    with pytest.MonkeyPatch.context() as patch:
-        return learn(patch, 1000)
-
-
 @pytest.mark.slow
-def test_up_to_that_many_videos_nothing_changes(monkeypatch, every):
-    whole, _ = every
+def test_beyond_that_many_videos_some_stand_for_all_and_up_to_it_nothing_changes(monkeypatch):
+    whole, all_fitted = learn(monkeypatch, 1000)
     same, fitted = learn(monkeypatch, VIDEOS)
     state, expected = same.method.state(), whole.method.state()
     assert state.keys() == expected.keys()
@@ -49,10 +43,6 @@ def test_up_to_that_many_videos_nothing_changes(monkeypatch, every):
         del shown[sampled], wanted[sampled]
     assert shown == wanted
     assert fitted == [VIDEOS]
-
-
-def test_beyond_it_some_videos_stand_for_all(monkeypatch, every):
-    whole, all_fitted = every
     some, fitted = learn(monkeypatch, 8)
     assert all_fitted == fitted == [VIDEOS]  # no refits
     altered = {one.of for copies in some.expectations.altered.values() for one in copies}

@@ -66,8 +66,12 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos, tmp_path):
     def never(event):
         raise AssertionError(event)
 
+    (tmp_path / "file").write_text("not a folder")
     with raises(OutputError, "not a procedure"):
         sc.learn(videos, steps=4, output=tmp_path, progress=never, **QUICK)
+    for place in (tmp_path / "file" / "a.proc", "/proc/stepcut/a.proc"):
+        with pytest.raises(OutputError):
+            sc.learn(videos, steps=4, output=place, progress=never, **QUICK)
     with pytest.raises(OptionError, match=r"false_alarms=5"):
         sc.learn(videos, steps=4, false_alarms=5, progress=never, **QUICK)
 

@@ -35,13 +35,6 @@ def procedure(learned, tmp_path):
     return sc.load(tmp_path / "copy.proc")
 
 
-def test_it_has_a_label_per_row_and_a_timeline_in_seconds(procedure, videos):
-    for name, rows in videos.items():
-        assert procedure.labels[name].shape == (len(rows),)
-        assert procedure.timelines[name].duration == len(rows)
-        assert set(procedure.labels[name].tolist()) <= set(range(-1, 6))
-
-
 def test_check_and_segment_end_with_the_video(procedure):
     name, rows = next(iter(procedure.learned.timelines)), 40
     seen = (

@@ -345,20 +345,6 @@ def test_a_mistake_is_kept_by_teaching_until_it_is_taken_back(place):
 
 
 @pytest.mark.slow
-def test_names_that_were_not_labelled_stay_with_their_steps():
-    named = sc.learn(VIDEOS, steps=6, **QUICK).rename({k: f"name {k}" for k in range(6)})
-    part = named.labels[ONE].copy()
-    part[part != 0] = -2
-    taught = named.teach({ONE: part})
-    assert sorted(taught.steps) == sorted(named.steps)
-    shown = [
-        np.array(one.steps)[np.concatenate([one.labels[n] for n in VIDEOS])]
-        for one in (taught, named)
-    ]
-    assert np.mean(shown[0] == shown[1]) > 0.8
-
-
-@pytest.mark.slow
 def test_named_steps_stay_beside_labels_that_use_their_names(place):
     do(place, edit("rename", names={str(k): f"name {k}" for k in range(6)}))
     record = sc.load(place)

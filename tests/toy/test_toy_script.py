@@ -26,12 +26,6 @@ def test_without_freedom_the_order_is_the_careful_cooks():
     assert all(len(sequence) == 3 for sequence in many(skip=1, repeat=0))  # the shortest
 
 
-def test_first_times_keep_to_the_task_graph_however_free_the_order():
-    for sequence in many(200, shuffle=1, repeat=0.5, skip=0.2):
-        first = {step: sequence.index(step) for step in sequence}
-        assert all(first[a] < first[b] for a, b in must_precede() if a in first and b in first)
-
-
 def test_every_allowed_order_and_no_other_occurs():
     orders = itertools.permutations(STEPS)
     allowed = {each for each in orders if all(each.index(a) < each.index(b) for a, b in EDGES)}
@@ -83,18 +77,6 @@ def test_a_swapped_step_comes_before_what_it_needs(step):
     assert script.flaws[0].times == ((segment.start, segment.end),)
 
 
-@pytest.mark.parametrize(("flaw", "longer"), [("skip:cut bread", False), ("repeat:add jam", True)])
-def test_a_mistake_changes_the_length_and_not_the_pace(flaw, longer):
-    seconds = {}
-    for name in (None, flaw):
-        videos = [write_script(7, n, flaw=name, skip=0, repeat=0) for n in range(40)]
-        spent = [s.duration for video in videos for s in video.timeline if s.step == "wash dish"]
-        seconds[name] = np.mean(spent), np.mean([video.duration for video in videos])
-    assert seconds[flaw][0] == pytest.approx(seconds[None][0], rel=0.1)
-    change = seconds[flaw][1] / seconds[None][1]
-    assert change > 1.1 if longer else change < 0.9
-
-
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_repeated_too_often_breaks_no_order(step):
     script = write_script(7, 0, flaw=f"repeat:{step}")
@@ -122,6 +104,9 @@ def test_a_step_repeated_too_often_breaks_no_order(step):
 def test_bad_settings_are_answered_with_what_is_allowed(plan, words):
     with raises(OptionError, words):
         write_script(**plan)
+    for wrong in ("videos", "dim", "rate"):
+        with raises(OptionError, "is not allowed", setting=wrong):
+            toy_features(**{wrong: 0})
 
 
 # ---------------------------------------------------------------------- features without videos
@@ -146,9 +131,3 @@ def test_without_nuisance_a_step_is_the_same_vector_in_all_videos_and_background
         assert len(np.unique(stacked[step == number], axis=0)) == 1
     gaps = sum(len(timeline.gaps()) for timeline in timelines)
     assert len(np.unique(stacked, axis=0)) == 6 + gaps
-
-
-@pytest.mark.parametrize("wrong", [{"videos": 0}, {"dim": 0}, {"rate": 0}])
-def test_toy_features_refuse_nothing_to_do(wrong):
-    with pytest.raises(OptionError, match="is not allowed"):
-        toy_features(**wrong)
