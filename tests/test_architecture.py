@@ -2,13 +2,8 @@
 
 import ast
 import functools
-from pathlib import Path
 
-from import_graph import tree_of
-
-import stepcut
-
-ROOT = Path(stepcut.__file__).parent
+from import_graph import MODULES, imported_by, imports, room, tree_of
 
 LAYERS = [
     {"errors", "version", "plugins", "settings", "compute", "moved"},
@@ -32,58 +27,11 @@ from every layer below, and from none above."""
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
-def modules():
-    found = {}
-    for path in ROOT.rglob("*.py"):
-        parts = path.relative_to(ROOT.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-MODULES = modules()
-
-
-@functools.cache
-def imports(path):
-    """The modules of ours that a file imports, each with whether a type checker alone does."""
-    found = []
-
-    def visit(node, typing_only):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            for child in node.body:
-                visit(child, True)
-            return
-        names = []
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "stepcut":
-            names = [f"{node.module}.{one.name}" for one in node.names]
-            names = [name if name in MODULES else str(node.module) for name in names]
-        elif isinstance(node, ast.Import):
-            names = [one.name for one in node.names if one.name.split(".")[0] == "stepcut"]
-        found.extend((name, typing_only) for name in names)
-        for child in ast.iter_child_nodes(node):
-            visit(child, typing_only)
-
-    visit(tree_of(path), False)
-    return found
-
-
 HEAVY = {
     "torch", "av", "openvino", "onnxruntime", "ray", "sklearn", "scipy", "numba", "matplotlib", "PIL", "starlette",
     "uvicorn", "triton",
 }  # fmt: skip
 """Libraries that load slowly, or may be absent: what needs them may be imported late, inside a function."""
-
-
-def imported_by(body):
-    """The names that statements import, of ours and of others."""
-    names = []
-    for node in body:
-        if isinstance(node, ast.Import):
-            names += [one.name for one in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            inner = [f"{node.module}.{one.name}" for one in node.names]
-            names += [name if name in MODULES else str(node.module) for name in inner]
-    return names
 
 
 def test_a_late_import_keeps_a_heavy_library_from_loading():
@@ -113,12 +61,6 @@ def test_a_late_import_keeps_a_heavy_library_from_loading():
     assert not needless, "\n".join(sorted(needless))
 
 
-def room(module):
-    """The top folder or file that a module lies in."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else ""
-
-
 def test_every_room_has_a_layer():
     assert {room(module) for module in MODULES} - {""} <= LEVEL.keys()
 
@@ -127,17 +69,14 @@ def test_imports_point_down():
     upward = [
         f"{module} -> {name}"
         for module, path in MODULES.items()
-        for name, _ in imports(path)
+        for name in imports(path)
         if room(module) and room(name) and LEVEL[room(name)] > LEVEL[room(module)]
     ]
     assert upward == []
 
 
 def test_no_circle_of_files():
-    graph = {
-        module: {name for name, _ in imports(path) if name != module}
-        for module, path in MODULES.items()
-    }
+    graph = {module: {*imports(path)} - {module} for module, path in MODULES.items()}
     done: set[str] = set()
     trail: list[str] = []
 
@@ -147,9 +86,7 @@ def test_no_circle_of_files():
         assert module not in trail, " -> ".join([*trail[trail.index(module) :], module])
         trail.append(module)
         for name in sorted(graph.get(module, ())):
-            if (
-                module != "stepcut" and name != "stepcut"
-            ):  # the public names are looked up at first use
+            if "stepcut" not in (module, name):  # whose names are looked up at first use
                 follow(name)
         trail.pop()
         done.add(module)

@@ -143,14 +143,6 @@ def test_commands_are_understood(page):
             make_parser(words[0]).parse_args(words[1:])
 
 
-def test_the_commands_of_the_first_page_work(kitchen):
-    with contextlib.chdir(kitchen):
-        assert main(["teach", "sandwich.proc", "corrected/", "-o", "taught.proc", "--quiet"]) == 0
-        assert main(["check", "taught.proc", "new.npy", "--quiet"]) in (0, 1)
-        assert main(["segment", "taught.proc", "new.npy", "-o", "new.vtt", "--quiet"]) == 0
-        assert main(["budget", "taught.proc", "-o", "times.csv"]) == 0
-
-
 # ---------------------------------------------------------------------- links
 
 
@@ -267,21 +259,13 @@ def test_what_attacks_found_is_tried_again():
 
 
 MODULES_OF_THE_REFERENCE = {
-    "stepcut": {"__version__"},
-    "stepcut.evaluation": {"PROTOCOLS"},
-    "stepcut.formats": {
-        "FORMATS",
-        "Format",
-        "choose_format",
-        "format_to_write",
-        "label_files",
-        "left_out",
-        "read_all",
-    },
-    "stepcut.paper.datasets": set(),
-    "stepcut.app": set(),
-    "stepcut.show.plots": set(),
-    "stepcut.toy": {"EDGES", "STEPS", "Flaw", "Script", "write_script"},
+    "stepcut": "__version__",
+    "stepcut.evaluation": "PROTOCOLS",
+    "stepcut.formats": "FORMATS Format choose_format format_to_write label_files left_out read_all",
+    "stepcut.paper.datasets": "",
+    "stepcut.app": "",
+    "stepcut.show.plots": "",
+    "stepcut.toy": "EDGES STEPS Flaw Script write_script",
 }
 """Modules whose `__all__` is public, with the names that only stepcut itself uses."""
 
@@ -290,7 +274,7 @@ def test_the_reference_is_complete():
     listed = reference.entries()
     shown = {name.rpartition(".")[2] for name in reference.public()}
     for module, internal in MODULES_OF_THE_REFERENCE.items():
-        names = set(importlib.import_module(module).__all__) - internal
+        names = set(importlib.import_module(module).__all__) - set(internal.split())
         kinds = {name for name in names if not name.isupper()}
         assert kinds <= shown, f"{module}: {kinds - shown}"
     for module in ("stepcut.paper.datasets", "stepcut.show.plots", "stepcut.errors"):
@@ -361,7 +345,7 @@ def test_the_command_line_page_lists_every_command():
 def test_the_diagram_shows_the_imports():
     diagram = blocks(read(ROOT / "docs" / "architecture.md"), "text")[0]
     drawn = set(re.findall(r"(\w+) → (?=(\w+))", diagram))
-    assert drawn == import_graph.reduced(import_graph.imports())
+    assert drawn == import_graph.reduced(import_graph.folder_imports())
 
 
 def test_every_folder_is_explained():

@@ -1,13 +1,15 @@
-"""Table in all its formats."""
+"""Table in all its formats, and as files: the suffix selects the format."""
 
 import csv
 import io
 import json
 
+import openpyxl
+import pytest
 from errors_kit import raises
 
 from stepcut.errors import OptionError
-from stepcut.tables import Spread, Table
+from stepcut.tables import SUFFIXES, Spread, Table
 
 TABLE = Table(
     ["row", "F1", "steps"],
@@ -80,3 +82,32 @@ def test_markdown_is_a_pipe_table_with_nothing_left_to_interpret():
         "",
         "- note \\*1\\*",
     ]
+
+
+SHEET = Table(["row", "F1"], [["=1+1", Spread(41.5, 0.25)], ["Öl", None]], "strict", ["a note"])
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_suffix_is_written(tmp_path, suffix):
+    path = tmp_path / f"t{suffix.upper()}"
+    SHEET.save(path)
+    assert path.stat().st_size > 10
+
+
+def test_excel_gets_numbers_and_no_formula(tmp_path):
+    SHEET.save(tmp_path / "t.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "t.xlsx")
+    rows = [[cell.value for cell in row] for row in book["table"].rows]
+    assert rows == [["row", "F1", "F1 sd"], ["=1+1", 41.5, 0.25], ["Öl", None, None]]
+    assert book["table"]["A2"].data_type == "s"
+    assert [row[0].value for row in book["about"].rows] == ["strict", "a note"]
+
+
+def test_csv_has_the_mark_of_utf_8(tmp_path):
+    SHEET.save(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_bytes() == b"\xef\xbb\xbf" + SHEET.csv().encode()
+
+
+def test_another_suffix_is_refused(tmp_path):
+    with raises(OptionError, value=".ods", allowed=list(SUFFIXES)):
+        SHEET.save(tmp_path / "t.ods")

@@ -50,21 +50,6 @@ def test_a_broken_video_shows_in_the_exit_code(videos, tmp_path, capsys):
     assert "in the place of a folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["nowhere"], "nowhere: no such file or folder"),
-        (["--fps", "fast", "."], "fps='fast' is not a rate"),
-        (["--backbone", "resnet50", "."], "comes without weights"),
-        (["--backbone", "efficientnet", "."], "did you mean 'efficientnet-lite0'?"),
-    ],
-)
-def test_wrong_words(words, says, capsys, tmp_path):
-    assert main(["features", *words, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 2
-    assert says in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_doctor(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "not" / "yet"))
     assert main(["doctor"]) == 0

@@ -1,4 +1,4 @@
-"""Imports between the folders of stepcut, transitively reduced."""
+"""Imports between the modules of stepcut, and between its folders, transitively reduced."""
 
 import ast
 import functools
@@ -15,37 +15,55 @@ def tree_of(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def name_of(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in ROOT.rglob("*.py")}
+
+
+def imported_by(nodes):
+    """The names that statements import, of ours and of others."""
+    names = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            inner = [f"{node.module}.{one.name}" for one in node.names]
+            names += [name if name in MODULES else str(node.module) for name in inner]
+    return names
+
+
+@functools.cache
+def imports(path):
+    """The modules of ours that a file imports, anywhere in it."""
+    names = imported_by(ast.walk(tree_of(path)))
+    return [name for name in names if name.split(".")[0] == "stepcut"]
+
+
+def room(module):
+    """The top folder or file that a module lies in."""
+    return module.split(".")[1] if "." in module else ""
+
+
 def folders():
     """The folders of the package, and annotations.py, which counts as one."""
     return {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"annotations"}
 
 
-def imports():
+def folder_imports():
     """Folder -> imported folders, except notebook drawing, which `show` imports late."""
-    names = folders()
-    found: dict[str, set[str]] = {name: set() for name in names}
-    for path in ROOT.rglob("*.py"):
-        mine = path.relative_to(ROOT).parts[0].removesuffix(".py")
-        if mine in names:
-            found[mine] |= (_imported(tree_of(path)) & names) - {mine}
+    found: dict[str, set[str]] = {name: set() for name in folders()}
+    for module, path in MODULES.items():
+        nodes = list(ast.walk(tree_of(path)))
+        drawing = [node for node in nodes if getattr(node, "name", "") == "_repr_html_"]
+        late = {inner for node in drawing for inner in ast.walk(node)}
+        names = imported_by(node for node in nodes if node not in late)
+        rooms = {room(name) for name in names if name.startswith("stepcut.")} & found.keys()
+        if room(module) in found:
+            found[room(module)] |= rooms - {room(module)}
     return found
-
-
-def _imported(tree):
-    """Names below `stepcut` that a file imports."""
-    late = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.name == "_repr_html_"
-        for inner in ast.walk(node)
-    }
-    modules: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node not in late:
-            modules += [f"{node.module}.{one.name}" for one in node.names]
-        elif isinstance(node, ast.Import) and node not in late:
-            modules += [one.name for one in node.names]
-    return {name.split(".")[1] for name in modules if name.startswith("stepcut.")}
 
 
 def reduced(graph):

@@ -15,7 +15,6 @@ from stepcut.procedure.procedure import Procedure
 from stepcut.timeline import Timeline
 
 STEPS = ["open jar", "spread jam", "cut bread", "serve"]
-Floats = NDArray[np.float64]
 
 
 def film(order, rng, seconds=20.0):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from stepcut.order import (
     find_occurrences,
-    graph_of_labels,
     orders_of_labels,
     rank_orders,
     sequence,
@@ -104,10 +103,3 @@ def test_orders_are_written_and_draw_themselves():
     # Arrows keep their direction between right-to-left names.
     assert "<bdi>pour</bdi> → <bdi>&lt;stir&gt;</bdi>" in orders._repr_html_()
     assert "(no step)" in str(orders)
-
-
-def test_a_graph_of_labels_knows_order_and_length():
-    videos = {str(video): [0, 0, -1, 1, 1] for video in range(8)}
-    graph = graph_of_labels(videos, rate=1, names=["pour", "stir"])
-    assert graph.edges == {(0, 1)}
-    assert graph.durations[0].median == 2

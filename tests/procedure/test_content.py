@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from errors_kit import raises
 from features_films import make_film
+from kitchen_kit import Eye
 from store_kit import change_config, change_saved, config_of, saved
 
 import stepcut as sc
@@ -70,12 +71,6 @@ def test_changed_features_are_not_taught_the_old_labels(place, files):
     assert sc.load(place).teach().labels["0"].tolist() == sc.load(place).labels["0"].tolist()
 
 
-def test_the_viewer_marks_changed_features(place, files):
-    assert shown_as_changed(place) == []
-    np.save(files / "1.npy", ROWS[1][::-1])
-    assert shown_as_changed(place) == ["1"]
-
-
 def shown_as_changed(place):
     videos = Workspace.around(place).only.state()["videos"]
     return [video["name"] for video in videos if video["changed"]]
@@ -95,15 +90,6 @@ def test_a_procedure_of_a_version_without_digests(place, files):
     procedure = sc.load(place)
     assert procedure.segment(files / "0.npy") == procedure.timelines["0"]
     assert len(procedure.teach().steps) == 4
-
-
-class Eye:
-    """A backbone with the mean colour of each quarter of a picture."""
-
-    name, dim, size, fingerprint = "eye", 4, 16, "eye"
-
-    def extract(self, frames):
-        return frames.mean(axis=(1, 3)).reshape(len(frames), 4, 4).mean(axis=2) / 255
 
 
 def test_a_video_recorded_again_is_not_taught_the_old_labels(tmp_path, capsys):

@@ -102,50 +102,36 @@ def test_another_program_that_writes_meanwhile_is_not_written_over(place):
 # ---------------------------------------------------------------------- what each verb does
 
 ONE = [(0.0, 2.0, 0), (2.0, 4.0, 1), (4.5, 6.0, 2)]
-CHANGES = {
-    "a boundary moves with the neighbour that it touches": (
-        [move("one", 0, "end", 1.2341)],
-        [(0.0, 1.234, 0), (1.234, 4.0, 1), ONE[2]],
-    ),
-    "the start of a segment, too": (
-        [move("one", 1, "start", 3.0)],
-        [(0.0, 3.0, 0), (3.0, 4.0, 1), ONE[2]],
-    ),
-    "next to background it moves alone, up to the neighbour": (
+CUTS = [edit("cut", "one", time=1.0), edit("cut", "one", time=3.0)]
+MERGED = edit("merge", step=1, into=0)
+CHANGES = [
+    # A boundary moves with the neighbour that it touches; the start of a segment, too.
+    ([move("one", 0, "end", 1.2341)], [(0.0, 1.234, 0), (1.234, 4.0, 1), ONE[2]]),
+    ([move("one", 1, "start", 3.0)], [(0.0, 3.0, 0), (3.0, 4.0, 1), ONE[2]]),
+    # Next to background it moves alone, up to the neighbour.
+    (
         [move("one", 1, "end", 5.9), move("one", 0, "end", -5)],
         [(0.0, LEAST, 0), (LEAST, 4.5, 1), (4.5, 6.0, 2)],
     ),
-    "marking cuts what is there": (
-        [mark("one", 1, 3, None)],
-        [(0.0, 1.0, 0), (3.0, 4.0, 1), ONE[2]],
-    ),
-    "and joins what becomes one": (
+    # Marking cuts what is there, and joins what becomes one.
+    ([mark("one", 1, 3, None)], [(0.0, 1.0, 0), (3.0, 4.0, 1), ONE[2]]),
+    (
         [mark("one", 4, 4.5, 2), mark("one", 0.25, 0.75, 1)],
         [(0, 0.25, 0), (0.25, 0.75, 1), (0.75, 2, 0), ONE[1], (4.0, 6.0, 2)],
     ),
-    "a step is merged": ([edit("merge", step=1, into=0)], [(0.0, 4.0, 0), ONE[2]]),
-    "and then into background": (
-        [edit("merge", step=1, into=0), edit("merge", step=0, into=None)],
-        [ONE[2]],
-    ),
-    "both halves of a cut keep the step": (
-        [edit("cut", "one", time=1.0), edit("cut", "one", time=3.0)],
-        [(0.0, 1.0, 0), (1.0, 2.0, 0), (2.0, 3.0, 1), (3.0, 4.0, 1), ONE[2]],
-    ),
-    "until they become one again; the other boundary stays": (
-        [edit("cut", "one", time=1.0), edit("cut", "one", time=3.0), mark("one", 2.0, 3.0, 0)],
-        [(0.0, 1.0, 0), (1.0, 3.0, 0), (3.0, 4.0, 1), ONE[2]],
-    ),
-    "a step is split here": (
-        [edit("split", "one", time=0.5)],
-        [(0.0, 0.5, 0), (0.5, 2.0, 3), *ONE[1:]],
-    ),
-}
+    # A step is merged, and then into background.
+    ([MERGED], [(0.0, 4.0, 0), ONE[2]]),
+    ([MERGED, edit("merge", step=0, into=None)], [ONE[2]]),
+    # Both halves of a cut keep the step, until they become one again; the other boundary stays.
+    (CUTS, [(0.0, 1.0, 0), (1.0, 2.0, 0), (2.0, 3.0, 1), (3.0, 4.0, 1), ONE[2]]),
+    ([*CUTS, mark("one", 2.0, 3.0, 0)], [(0.0, 1.0, 0), (1.0, 3.0, 0), (3.0, 4.0, 1), ONE[2]]),
+    # A step is split here.
+    ([edit("split", "one", time=0.5)], [(0.0, 0.5, 0), (0.5, 2.0, 3), *ONE[1:]]),
+]
 
 
-@pytest.mark.parametrize("what", CHANGES)
-def test_segments_after_edits(place, what):
-    changes, expected = CHANGES[what]
+@pytest.mark.parametrize(("changes", "expected"), CHANGES)
+def test_segments_after_edits(place, changes, expected):
     assert parts_of(do(place, *changes)) == expected
 
 

@@ -1,6 +1,5 @@
 """A recipe names steps by order; namer words are only suggestions."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from stepcut.annotations import RecipeStep
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.fitting import words_of_namer
 from stepcut.procedure.labels import read_recipe
 
 QUICK: dict[str, Any] = {"restarts": 2}
@@ -98,20 +96,3 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen, tmp_path):
     assert len(seen) == 3
     assert named.suggestions == {0: ["thing 1"], 1: ["thing 2"], 2: ["thing 3"]}
     assert named.steps == procedure.steps
-
-
-def test_no_more_pictures_are_read_than_a_namer_is_shown(tmp_path, monkeypatch):
-    read: list[str] = []
-
-    def frame_at(path, _time):
-        read.append(path)
-        return np.zeros((2, 2, 3), dtype=np.uint8)
-
-    monkeypatch.setattr("stepcut.procedure.fitting.frame_at", frame_at)
-    videos = {name: str(tmp_path / name) for name in "abcdefgh"}
-    for path in videos.values():
-        Path(path).touch()
-    cuts = {name: np.array([0, 0, 1]) for name in videos}
-    assert words_of_namer(
-        lambda pictures: f"{len(pictures)}, {len(read)}", videos, cuts, 2, 1.0
-    ) == {0: ["3, 3"], 1: ["3, 6"]}

@@ -151,13 +151,3 @@ def test_a_method_of_ones_own_is_found_again_by_the_same_call(videos, tmp_path):
         assert isinstance(again.method, Own)
         with pytest.raises(ProcedureError, match="trust=True"):
             sc.load(place)
-
-
-def test_a_method_of_ones_own_learns_but_cannot_be_kept(videos, tmp_path):
-    class Mine(StepCut):
-        pass
-
-    procedure = sc.learn(videos, method=Mine(steps=3, restarts=2), cache=tmp_path)
-    assert len(procedure.steps) == 3
-    with raises(OutputError, "Mine"):
-        procedure.save(tmp_path / "a.proc")
