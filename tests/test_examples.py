@@ -1,9 +1,10 @@
-"""The examples in docstrings give what they show."""
+"""The examples in docstrings give what they show, and the notebooks of examples/ run to their last cell."""
 
 import contextlib
 import copy
 import doctest
 import importlib
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -43,3 +44,24 @@ def test_examples(path, sandwich, tmp_path):
             test.globs = {**sandwich, **own, **test.globs}
             runner.run(test)
     assert not runner.failures
+
+
+NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.ipynb"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning"
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path, tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat", reason="needs stepcut[docs]")
+    nbclient = pytest.importorskip("nbclient", reason="needs stepcut[docs]")
+    source = str(Path(__file__).resolve().parents[1] / "src")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]))
+    notebook = nbformat.read(path, as_version=4)
+    nbclient.NotebookClient(
+        notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    assert any(cell.get("outputs") for cell in notebook.cells)

@@ -7,7 +7,18 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from stepcut.errors import WorkerDied
+
+RAY = [
+    pytest.mark.ray,
+    # Ray leaves sockets and processes to the garbage collector, and warns of its own future.
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+    ),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 class Logged:
@@ -59,11 +70,6 @@ def pids(log):
 
 
 def square(number):
-    return number * number
-
-
-def slow_square(number):
-    time.sleep(0.05)
     return number * number
 
 

@@ -21,7 +21,6 @@ from parallel_kit import (
     folder_of,
     half_write,
     keep_busy,
-    slow_square,
     square,
 )
 
@@ -113,17 +112,7 @@ def test_an_item_that_cannot_be_sent_leaves_no_worker_behind(engine):
     assert engine.map(square, [3]) == [9]
 
 
-def test_cancelling_ends_all_workers(engine):
-    def enough(_number, _answer):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        engine.map(slow_square, range(100), enough)
-    assert not workers()
-    assert engine.map(square, [3]) == [9]
-
-
-def test_cancelled_workers_remove_what_they_have_half_written(engine, tmp_path):
+def test_cancelled_workers_end_and_remove_what_they_have_half_written(engine, tmp_path):
     def enough(_number, _answer):
         assert [file.suffix for file in tmp_path.iterdir()] == [".part"]
         for worker in workers():  # as a scheduler tells all processes of a group
@@ -133,6 +122,8 @@ def test_cancelled_workers_remove_what_they_have_half_written(engine, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         engine.map(half_write, [(n, str(tmp_path)) for n in range(2)], enough)
     assert not list(tmp_path.iterdir())
+    assert not workers()
+    assert engine.map(square, [3]) == [9]
 
 
 def test_a_worker_that_does_not_go_is_killed(engine, monkeypatch):

@@ -11,20 +11,13 @@ from pathlib import Path
 import pytest
 from errors_kit import raises
 from extraction_kit import fill_the_disk, kill_and_run_again, stored
-from parallel_kit import Logged, check_answers, scribble, seen, square
+from parallel_kit import RAY, Logged, check_answers, scribble, seen, square
 
 from stepcut.errors import OptionError
 from stepcut.features.extract import extract
 from stepcut.parallel.engine import Ray, import_ray
 
-pytestmark = [
-    pytest.mark.ray,
-    # Ray leaves sockets and processes to the garbage collector, and warns of its own future.
-    pytest.mark.filterwarnings(
-        "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
-    ),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = RAY
 
 
 @pytest.fixture

@@ -9,20 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parallel_kit import RAY
 
 import stepcut as sc
 from stepcut.cli.main import main
 from stepcut.formats import write_folder
 from stepcut.parallel.engine import Ray, import_ray
 
-pytestmark = [
-    pytest.mark.ray,
-    # Ray leaves sockets and processes to the garbage collector, and warns of its own future.
-    pytest.mark.filterwarnings(
-        "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
-    ),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = RAY
 
 STEPS = ("pour", "stir", "serve")
 QUICK = ["-k", "3", "--set", "restarts=2", "--quiet"]

@@ -89,14 +89,6 @@ def test_a_video_it_was_learned_from_is_cut_the_same_again(procedure, videos):
     assert all(0 <= segment.confidence <= 1 for segment in again)
 
 
-def test_a_new_video_from_a_feature_file(procedure, tmp_path):
-    new = toy_features(videos=1, seed=7, dim=12)[0][0]
-    np.save(tmp_path / "new.npy", new)
-    timeline = procedure.segment(tmp_path / "new.npy")
-    assert timeline.video == "new"
-    assert timeline.steps == tuple(procedure.steps)
-
-
 def test_what_is_not_one_video_of_this_task_is_refused(procedure, tmp_path):
     for name in ("a.mp4", "b.mp4"):
         (tmp_path / name).touch()  # reading would report an empty file
