@@ -54,17 +54,8 @@ def test_doctor(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "not" / "yet"))
     assert main(["doctor"]) == 0
     text = f"\n{capsys.readouterr().out}"
-    for name in [
-        "stepcut",
-        "python",
-        "cores",
-        "torch",
-        "decoder",
-        "engine",
-        "weights",
-        "cache",
-        "disk",
-    ]:
+    lines = ["stepcut", "python", "cores", "torch", "decoder", "engine", "weights", "cache", "disk"]
+    for name in lines:
         assert f"\nok {name} " in text or f"\n!  {name} " in text, name
     assert main(["doctor", "--json"]) == 0
     findings = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}

@@ -127,43 +127,31 @@ def procel_tree(root):
 
 def captaincook4d_tree(root):
     """One recipe with two recordings: one correct, one with a missing and a wrong step."""
-    grind: dict[str, Any] = {
-        "step_id": 61,
-        "description": "Grind -Grind the beans",
-        "has_errors": False,
-    }
-    pour: dict[str, Any] = {"step_id": 62, "description": "pour-pour water", "has_errors": False}
-    steps = [
-        {**grind, "start_time": 1.0, "end_time": 3.0},
-        {**pour, "start_time": 2.5, "end_time": 9.0},
+    told = [(61, "Grind -Grind the beans", 1.0, 3.0), (62, "pour-pour water", 2.5, 9.0)]
+    keys = ("step_id", "description", "start_time", "end_time")
+    done: list[dict[str, Any]] = [
+        {**dict(zip(keys, one, strict=True)), "has_errors": False} for one in told
     ]
     left_out = [
-        {**steps[0], "start_time": -1.0, "end_time": -1.0, "has_errors": True},
-        {**steps[1], "has_errors": True},
+        {**done[0], "start_time": -1.0, "end_time": -1.0, "has_errors": True},
+        {**done[1], "has_errors": True},
     ]
     common = {"activity_id": 5, "activity_name": "Coffee", "person_id": 2, "environment": 3}
     record = {
-        "5_1": {"recording_id": "5_1", **common, "steps": steps},
+        "5_1": {"recording_id": "5_1", **common, "steps": done},
         "5_2": {"recording_id": "5_2", **common, "steps": left_out},
     }
     put(root / "annotations" / "complete_step_annotations.json", json.dumps(record))
     errors = [
-        {"recording_id": "5_1", "is_error": False, "step_annotations": steps},
+        {"recording_id": "5_1", "is_error": False, "step_annotations": done},
         {"recording_id": "5_2", "is_error": True, "step_annotations": [
             {**left_out[0], "errors": [{"tag": "Missing Step", "description": "skipped"}]},
             {**left_out[1], "errors": [{"tag": "Technique Error", "description": "spilt"}]}]},
     ]  # fmt: skip
     put(root / "annotations" / "error_annotations.json", json.dumps(errors))
-    graph = {
-        "steps": {
-            "0": "START",
-            "1": "pour-pour water",
-            "2": "Grind -Grind the beans",
-            "3": "drink-drink it",
-            "4": "END",
-        },
-        "edges": [[0, 2], [2, 1], [1, 3], [3, 4]],
-    }
+    names = ["START", "pour-pour water", "Grind -Grind the beans", "drink-drink it", "END"]
+    steps = {str(number): name for number, name in enumerate(names)}
+    graph = {"steps": steps, "edges": [[0, 2], [2, 1], [1, 3], [3, 4]]}
     put(root / "task_graphs" / "coffee.json", json.dumps(graph))
     put(root / "index.csv", "recording_id,seconds\n5_1,10\n5_2,12\n")
     (root / "features" / "omnivore").mkdir(parents=True)

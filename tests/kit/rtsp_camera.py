@@ -101,13 +101,9 @@ class RtspCamera:
         if verb == "OPTIONS":
             lines.append("Public: DESCRIBE, SETUP, PLAY, TEARDOWN")
         if verb == "DESCRIBE":
-            track = [
-                f"m=video 0 RTP/AVP {PAYLOAD}",
-                f"a=rtpmap:{PAYLOAD} H264/90000",
-                "a=control:track",
-            ]
             start = ["v=0", "o=- 1 1 IN IP4 127.0.0.1", "s=camera", "t=0 0"]
-            body = "".join(f"{line}\r\n" for line in [*start, *track])
+            track = [f"m=video 0 RTP/AVP {PAYLOAD}", f"a=rtpmap:{PAYLOAD} H264/90000"]
+            body = "".join(f"{line}\r\n" for line in [*start, *track, "a=control:track"])
             lines += [
                 "Content-Type: application/sdp",
                 f"Content-Base: {self.address}/",
