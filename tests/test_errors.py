@@ -115,9 +115,7 @@ WRONG: list[tuple[Callable[[], object], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("call", "facts"), WRONG)
-def test_errors_of_public_functions_carry_data(
-    call: Callable[[], object], facts: dict[str, object]
-) -> None:
+def test_errors_of_public_functions_carry_data(call, facts):
     with raises(errors.StepcutError, **facts):
         call()
 
@@ -139,9 +137,7 @@ FILES: list[tuple[str, str, Callable[[Path], object], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("name", "text", "call", "facts"), FILES)
-def test_errors_about_files_carry_their_path(
-    name: str, text: str, call: Callable[[Path], object], facts: dict[str, object], tmp_path: Path
-) -> None:
+def test_errors_about_files_carry_their_path(name, text, call, facts, tmp_path):
     file = tmp_path / name
     file.write_text(text)
     with raises(errors.StepcutError, path=str(file), **facts):

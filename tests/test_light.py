@@ -1,11 +1,8 @@
 """The plain install: the default path loads neither torch nor the paper's method, and says what is missing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from features_films import make_film
@@ -23,7 +20,7 @@ importlib.util.find_spec = lambda name, *rest: None if name in {absent} else rea
 """
 
 
-def run(code: str, *absent: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(code, *absent, **environment):
     given = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     code = BLOCK.format(absent=absent) + code
     return subprocess.run(
@@ -31,7 +28,7 @@ def run(code: str, *absent: str, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def test_everyday_commands_load_neither_torch_nor_the_papers_wing(tmp_path: Path) -> None:
+def test_everyday_commands_load_neither_torch_nor_the_papers_wing(tmp_path):
     done = run(
         f"""
 import numpy as np, stepcut as sc
@@ -58,7 +55,7 @@ print("loaded", heavy)
 
 
 @pytest.mark.slow
-def test_videos_are_learned_without_torch(tmp_path: Path) -> None:
+def test_videos_are_learned_without_torch(tmp_path):
     for number in range(2):
         make_film(tmp_path / f"v{number}.mp4", frames=30, rate=10)
     words = ["learn", str(tmp_path), "-k", "2", "-o", str(tmp_path / "p.proc"), "--quiet"]
@@ -80,7 +77,7 @@ def test_videos_are_learned_without_torch(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_papers_method_names_its_extra() -> None:
+def test_the_papers_method_names_its_extra():
     done = run(
         "import numpy as np, stepcut as sc\nsc.learn([np.eye(9)] * 2, 2, method='cnc')", "torch"
     )

@@ -65,9 +65,7 @@ def test_an_extra_is_installed_from_where_stepcut_came(tmp_path, monkeypatch):
     assert plugins.install_command("cnc") == "pip install -e '.[cnc]'"
 
 
-def test_a_package_is_installed_for_the_python_that_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_is_installed_for_the_python_that_runs(tmp_path, monkeypatch):
     python = tmp_path / ".venv" / "bin" / "python"
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setattr("shutil.which", {"pip": "/usr/bin/pip"}.get)  # of another Python

@@ -17,11 +17,11 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.methods import METHODS, StepCut
 from stepcut.procedure.learning import LearnOptions, described_settings
-from stepcut.settings import Setting, build, settings_of
+from stepcut.settings import build, settings_of
 from stepcut.testing import made_up_videos
 
 
-def wrong_values(setting: Setting):
+def wrong_values(setting):
     """Values of a wrong type, and beyond the limits."""
     if setting.types == (bool,):
         return ["maybe", 1]

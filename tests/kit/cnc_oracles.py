@@ -1,7 +1,5 @@
 """The losses of the paper as plain loops over their equations, in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,23 +8,17 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def _frames(x: Array, mask: NDArray[np.bool_] | None) -> list[Array]:
+def _frames(x, mask):
     return [row if mask is None else row[mask[b]] for b, row in enumerate(x)]
 
 
-def _softmax(x: list[float]) -> list[float]:
+def _softmax(x):
     top = max(x)
     e = [math.exp(v - top) for v in x]
     return [v / sum(e) for v in e]
 
 
-def tcc(
-    u: Array,
-    t: Array,
-    mask: NDArray[np.bool_] | None = None,
-    temperature: float = 0.1,
-    lam: float = 0.001,
-) -> float:
+def tcc(u, t, mask=None, temperature=0.1, lam=0.001):
     videos, times, dim = _frames(u, mask), _frames(t, mask), u.shape[2]
     pairs = []
     for a, first in enumerate(videos):
@@ -46,14 +38,7 @@ def tcc(
     return float(sum(pairs) / len(pairs))
 
 
-def cidm(
-    u: Array,
-    t: Array,
-    durations: Array,
-    mask: NDArray[np.bool_] | None = None,
-    window: float = 10.0,
-    margin: float = 2.0,
-) -> float:
+def cidm(u, t, durations, mask=None, window=10.0, margin=2.0):
     videos = []
     for frames, times, seconds in zip(_frames(u, mask), _frames(t, mask), durations, strict=True):
         total = 0.0
@@ -67,7 +52,7 @@ def cidm(
     return float(sum(videos) / len(videos))
 
 
-def soft_dtw(cost: Array, gamma: float = 0.1) -> float:
+def soft_dtw(cost, gamma=0.1):
     n, m = cost.shape
     r = np.full((n + 1, m + 1), math.inf)
     r[0, 0] = 0
@@ -83,7 +68,7 @@ def soft_dtw(cost: Array, gamma: float = 0.1) -> float:
     return float(r[n, m])
 
 
-def lav(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None) -> float:
+def lav(u, t, durations, mask=None):
     """Mean over pairs of videos of (softDTW + 0.5 (I_a + I_b)) / T, with I a sum over T^2 pairs.
 
     Of a video with padded frames, I is the mean over its pairs, times T^2."""
@@ -101,11 +86,9 @@ def lav(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = N
     return sum(values) / len(values) / frames
 
 
-def tc3i(
-    u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None, weight: float = 1.0
-) -> float:
+def tc3i(u, t, durations, mask=None, weight=1.0):
     return tcc(u, t, mask) + weight * cidm(u, t, durations, mask)
 
 
-def lav_tcc(u: Array, t: Array, durations: Array, mask: NDArray[np.bool_] | None = None) -> float:
+def lav_tcc(u, t, durations, mask=None):
     return lav(u, t, durations, mask) + tcc(u, t, mask)

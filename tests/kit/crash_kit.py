@@ -2,13 +2,12 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
 
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
 KILLED = 9
 
 
-def crashes(prepare: Callable[[], object], work: Callable[[], object]) -> Iterator[int]:
+def crashes(prepare, work):
     """Run `prepare`, then `work` in a child that ends before its n-th change of the disk, n = 1, 2,
     ...; yield n after each crash, and 0 when the work was done. A write is torn in the middle."""
     number = 0
@@ -32,27 +31,27 @@ def crashes(prepare: Callable[[], object], work: Callable[[], object]) -> Iterat
             return
 
 
-def _stop_before(number: int) -> None:
+def _stop_before(number):
     left = [number]
 
-    def change() -> bool:
+    def change():
         left[0] -= 1
         return left[0] == 0
 
-    def watch(event: str, args: tuple[object, ...]) -> None:
+    def watch(event, args):
         writes = event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")
         if (event in CHANGES or writes) and change():
             os._exit(KILLED)
 
     write, sync = os.write, os.fsync
 
-    def torn_write(handle: int, data: bytes) -> int:
+    def torn_write(handle, data):
         if change():
             write(handle, bytes(data)[: len(data) // 2])
             os._exit(KILLED)
         return write(handle, data)
 
-    def no_sync(handle: int) -> None:
+    def no_sync(handle):
         if change():
             os._exit(KILLED)
         sync(handle)

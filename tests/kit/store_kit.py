@@ -1,7 +1,6 @@
 """The files in the folder of a procedure, for tests that read or change them."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from stepcut.files.atomic import read_json, write_json
@@ -9,52 +8,52 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.folder import digest, seal
 
 
-def revision(place: Path) -> Path:
+def revision(place):
     """The folder of the current revision."""
     return place / "revisions" / (place / "CURRENT").read_text().strip()
 
 
-def config_of(place: Path) -> dict[str, Any]:
+def config_of(place):
     """The settings of the current revision."""
     config: dict[str, Any] = read_json(revision(place) / "config.json")
     return config
 
 
-def change_config(place: Path, **changes: Any) -> None:
+def change_config(place, **changes):
     """Change settings of the current revision, as if it had been written like this."""
     config = {**config_of(place), **changes}
     write_json(revision(place) / "config.json", {**config, "digest": seal(config)})
 
 
-def change_file(place: Path, name: str, text: str | bytes) -> None:
+def change_file(place, name, text):
     """Replace a file of the current revision, as if it had been written like this."""
     data = text.encode() if isinstance(text, str) else text
     (revision(place) / name).write_bytes(data)
     change_config(place, files={**config_of(place)["files"], name: digest(data)})
 
 
-def saved(place: Path) -> Any:
+def saved(place):
     """The content of procedure.json of the current revision."""
     return read_json(revision(place) / "procedure.json")
 
 
-def change_saved(place: Path, record: Any) -> None:
+def change_saved(place, record):
     """Replace procedure.json of the current revision."""
     change_file(place, "procedure.json", json.dumps(record))
 
 
-def events(place: Path) -> list[dict[str, Any]]:
+def events(place):
     """All events of a procedure."""
     path = place / "events.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def edit(verb: str, video: str | None = None, **values: Any) -> dict[str, Any]:
+def edit(verb, video=None, **values):
     """One edit, such as edit("cut", "v1", time=2.0)."""
     return {"do": verb, **({} if video is None else {"video": video}), **values}
 
 
-def do(place: Path, *edits: dict[str, Any]) -> Edits:
+def do(place, *edits):
     """Make edits in the folder of a procedure."""
     made = Edits(place)
     for one in edits:
@@ -62,7 +61,7 @@ def do(place: Path, *edits: dict[str, Any]) -> Edits:
     return made
 
 
-def content(procedure: Any) -> dict[str, Any]:
+def content(procedure):
     """All that people see of a procedure, as JSON values."""
     document = procedure.document
     merged = {number: now for number, now in enumerate(document.now) if now != number}

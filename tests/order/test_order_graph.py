@@ -1,13 +1,9 @@
 """The procedure graph: learning, robustness, exact likelihood, exports."""
 
-from __future__ import annotations
-
 import json
 import math
 import xml.etree.ElementTree as ElementTree
 from itertools import permutations
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,9 +20,7 @@ from stepcut.order.learn import close_order, main_places, order_likelihood, redu
 DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
 
 
-def random_walks(
-    edges: set[tuple[int, int]], steps: int, videos: int, seed: int
-) -> list[list[int]]:
+def random_walks(edges, steps, videos, seed):
     """Random linear extensions of a partial order."""
     rng = np.random.default_rng(seed)
     walks = []
@@ -40,12 +34,12 @@ def random_walks(
     return walks
 
 
-def test_videos_without_order_have_little_weight() -> None:
+def test_videos_without_order_have_little_weight():
     walks = [*random_walks(DIAMOND, 4, 9, seed=1), [3, 1, 2, 0], [3, 2, 0, 1], [2, 3, 1, 0]]
     assert learn_graph(walks).edges == DIAMOND
 
 
-def test_without_errors_a_common_order_is_not_a_requirement() -> None:
+def test_without_errors_a_common_order_is_not_a_requirement():
     edges = {(0, 1), (1, 2), (2, 3), (3, 4)}  # and 5 at any time, mostly first
     walks = [[5, 0, 1, 2, 3, 4]] * 6 + [[0, 1, 5, 2, 3, 4], [0, 1, 2, 3, 4, 5]]
     graph = learn_graph(walks)
@@ -56,7 +50,7 @@ def test_without_errors_a_common_order_is_not_a_requirement() -> None:
     assert "any time" not in lines[graph.name(0)]
 
 
-def test_steps_that_are_misplaced_now_and_then_hide_no_rule() -> None:
+def test_steps_that_are_misplaced_now_and_then_hide_no_rule():
     rng = np.random.default_rng(0)
     walks = []
     for video in range(20):
@@ -68,7 +62,7 @@ def test_steps_that_are_misplaced_now_and_then_hide_no_rule() -> None:
     assert learn_graph(walks, order=False).edges == set()
 
 
-def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates() -> None:
+def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates():
     none, a_first = np.zeros((2, 2), dtype=bool), np.array([[False, True], [False, False]])
     assert order_likelihood(none, [[0, 1]]) == pytest.approx(np.log(1 / 2))
     price = np.log(2) / 2
@@ -86,20 +80,20 @@ def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates() -> None:
     )
 
 
-def test_rare_pairs_are_undecided() -> None:
+def test_rare_pairs_are_undecided():
     graph = learn_graph([[0, 1, 2]] * 6 + [[0, 3]])
     assert graph.undecided >= {(1, 3), (2, 3)}
     assert "not enough evidence: " in str(graph)
     assert ProcedureGraph.from_json(json.loads(json.dumps(graph.to_json()))) == graph
 
 
-def test_segments_of_low_confidence_weigh_less() -> None:
+def test_segments_of_low_confidence_weigh_less():
     walks = [[0, 1]] * 5 + [[1, 0]] * 4
     assert learn_graph(walks).edges == set()
     assert learn_graph(walks, confidences=[[1.0, 1.0]] * 5 + [[0.1, 0.1]] * 4).edges == {(0, 1)}
 
 
-def test_a_diamond_is_found_through_missing_repeated_and_swapped_steps() -> None:
+def test_a_diamond_is_found_through_missing_repeated_and_swapped_steps():
     walks = random_walks(DIAMOND, 4, 14, seed=1)
     walks[0].remove(2)  # missing
     walks[1].insert(3, walks[1][1])  # repeated
@@ -107,7 +101,7 @@ def test_a_diamond_is_found_through_missing_repeated_and_swapped_steps() -> None
     assert learn_graph(walks).edges == DIAMOND
 
 
-def test_every_order_seen_means_no_edges() -> None:
+def test_every_order_seen_means_no_edges():
     graph = learn_graph([list(order) for order in permutations(range(4))])
     assert graph.edges == set()
     assert set(graph.sources) == set(graph.sinks) == {0, 1, 2, 3}
@@ -119,7 +113,7 @@ def test_every_order_seen_means_no_edges() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 5), max_size=8), min_size=1, max_size=6))
-def test_a_graph_is_always_an_acyclic_reduced_order(sequences: list[list[int]]) -> None:
+def test_a_graph_is_always_an_acyclic_reduced_order(sequences):
     graph = learn_graph(sequences)
     adjacent = np.zeros((6, 6), dtype=bool)
     for a, b in graph.edges:
@@ -139,7 +133,7 @@ def test_a_graph_is_always_an_acyclic_reduced_order(sequences: list[list[int]]) 
         assert chances == sorted(chances, key=lambda pair: (-pair[1], pair[0]))
 
 
-def test_optional_repeated_and_durations() -> None:
+def test_optional_repeated_and_durations():
     sequences = [[0, 1, 2], [0, 2], [0, 2, 0], [0, 1, 2, 0]]
     graph = learn_graph(
         sequences, durations=[[2.0] * len(s) for s in sequences], names=["pour", "shake", "stir"]
@@ -155,15 +149,13 @@ def test_optional_repeated_and_durations() -> None:
 
 
 @pytest.mark.parametrize(("videos", "marked"), [(2, set()), (3, {1})])
-def test_more_than_a_tenth_of_the_videos_make_a_step_optional_or_repeated(
-    videos: int, marked: set[int]
-) -> None:
+def test_more_than_a_tenth_of_the_videos_make_a_step_optional_or_repeated(videos, marked):
     usual = [[0, 1, 2]] * (20 - videos)
     assert learn_graph([*usual, *[[0, 2]] * videos]).optional == marked
     assert learn_graph([*usual, *[[0, 1, 2, 1]] * videos]).repeated == marked
 
 
-def test_a_short_segment_in_the_wrong_place_is_not_the_first_time_of_its_step() -> None:
+def test_a_short_segment_in_the_wrong_place_is_not_the_first_time_of_its_step():
     rng = np.random.default_rng(0)
     sequences, durations = [], []
     for _ in range(12):  # a chain, with one segmentation error per video
@@ -178,7 +170,7 @@ def test_a_short_segment_in_the_wrong_place_is_not_the_first_time_of_its_step() 
     assert learn_graph(sequences, durations).support[2, 3].kept == 12
 
 
-def test_cycles_keep_the_order_of_the_first() -> None:
+def test_cycles_keep_the_order_of_the_first():
     rng = np.random.default_rng(0)
     sequences = [[0, *[1, 2, 3] * 12, 4] for _ in range(12)]
     durations = [(4 * rng.lognormal(0, 0.4, len(sequence))).tolist() for sequence in sequences]
@@ -188,7 +180,7 @@ def test_cycles_keep_the_order_of_the_first() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 50)), max_size=12))
-def test_every_step_has_one_main_place(segments: list[tuple[int, float]]) -> None:
+def test_every_step_has_one_main_place(segments):
     steps, seconds = [step for step, _ in segments], [time for _, time in segments]
     places = main_places(steps, seconds)
     assert places == sorted(places)
@@ -205,7 +197,7 @@ def test_every_step_has_one_main_place(segments: list[tuple[int, float]]) -> Non
     )
 
 
-def test_what_comes_next_waits_for_its_preconditions_and_ends() -> None:
+def test_what_comes_next_waits_for_its_preconditions_and_ends():
     graph = learn_graph(random_walks(DIAMOND, 4, 20, seed=0))
     assert graph.next([])[0][0] == 0
     assert graph.next([])[0][1] > 0.9
@@ -218,7 +210,7 @@ def test_what_comes_next_waits_for_its_preconditions_and_ends() -> None:
     assert graph.after(0) == {1, 2, 3}
 
 
-def test_cycles_end_after_the_usual_number() -> None:
+def test_cycles_end_after_the_usual_number():
     graph = learn_graph([[0, *[1, 2] * 4, 3]] * 12)
     following = [graph.next([0, *[1, 2] * rounds])[0][0] for rounds in range(1, 5)]
     assert following == [1, 1, 1, 3]
@@ -226,7 +218,7 @@ def test_cycles_end_after_the_usual_number() -> None:
     assert graph.next([0, *[1, 2] * 9])[0][0] == 3  # more often than ever
 
 
-def test_a_step_after_two_cycles_waits_for_the_second() -> None:
+def test_a_step_after_two_cycles_waits_for_the_second():
     for end in ([], [3]):
         graph = learn_graph([[0, *[1, 2] * 2, *end]] * 12)
         again = dict(graph.next([0, 1, 2]))
@@ -237,7 +229,7 @@ def test_a_step_after_two_cycles_waits_for_the_second() -> None:
     assert dict(varied.next([0, 1, 2]))[3] > 0.4, "half of the videos go on after one"
 
 
-def test_where_what_was_done_may_be_mistaken_no_step_is_impossible() -> None:
+def test_where_what_was_done_may_be_mistaken_no_step_is_impossible():
     graph = learn_graph([[0, 1, 2, 3]] * 12)
     sure, doubtful = (next_weights(graph, {0: 1}, [0], least) for least in (0.0, 0.05))
     assert (
@@ -266,19 +258,19 @@ def test_where_what_was_done_may_be_mistaken_no_step_is_impossible() -> None:
         ),
     ],
 )
-def test_wrong_input_is_refused(sequences: Any, laid_out: Any, words: list[str]) -> None:
+def test_wrong_input_is_refused(sequences, laid_out, words):
     with raises(OptionError, *words):
         learn_graph(sequences, **laid_out)
 
 
-def test_unknown_steps_and_damaged_records_are_refused() -> None:
+def test_unknown_steps_and_damaged_records_are_refused():
     with raises(OptionError, "step=7", "[0, 1]"):
         learn_graph([[0, 1]]).before(7)
     with pytest.raises(ProcedureError, match="procedure graph"):
         ProcedureGraph.from_json({"edges": []})
 
 
-def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
+def test_it_goes_to_files_and_comes_back(tmp_path):
     walks = random_walks(DIAMOND, 4, 12, seed=0)
     graph = learn_graph(
         walks, durations=[[1.5] * 4] * 12, names=['a "quoted" <name>', "b", "c", "d"]
@@ -296,7 +288,7 @@ def test_it_goes_to_files_and_comes_back(tmp_path: Path) -> None:
         graph.save(str(tmp_path / "graph.pdf"))
 
 
-def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap() -> None:
+def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap():
     ends = ("jam", "tea", "oil", "egg")
     names = [f"take the ingredient from the upper shelf and carry it over: {end}" for end in ends]
     graph = learn_graph(random_walks(DIAMOND, 4, 12, seed=0), names=names)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from errors_kit import raises
+from features_films import make_film
 
 from stepcut.cli.main import main
 from stepcut.errors import DataError, FeatureError
@@ -45,10 +46,9 @@ def test_lengths_of_durations_csv_are_compared(features, place):
     assert learn(features, steps=2, rate=2, restarts=2).timelines["v0"].duration == 20
 
 
-def test_lengths_of_videos_beside_are_compared(features, monkeypatch):
+def test_lengths_of_videos_beside_are_compared(features):
     (features.parent / "videos").mkdir()
-    (features.parent / "videos" / "V1.mp4").touch()
-    monkeypatch.setattr("stepcut.procedure.lengths.video_duration", lambda _: 4.0)
+    make_film(features.parent / "videos" / "V1.mp4", frames=80)
     with raises(FeatureError, video="v1", allowed=10):
         learn(features, steps=2)
 
