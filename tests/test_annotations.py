@@ -189,7 +189,6 @@ def test_json_that_makes_no_sense(video):
 
 @pytest.fixture(scope="module")
 def heard():
-    """Learned with a method that accepts constraints."""
     return sc.learn(VIDEOS, steps=6, method=Heard(steps=6, **QUICK))
 
 

@@ -31,8 +31,6 @@ def pictures(*shape):
 
 
 class Corners:
-    """A backbone of a user's own."""
-
     name, dim, size, fingerprint = "corners", 12, 32, "corners 1"
 
     def extract(self, frames):

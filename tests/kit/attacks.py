@@ -56,7 +56,6 @@ def run(folder, *words, **settings):
 
 
 def learned(folder, steps=4):
-    """A procedure from six small feature files, with labels."""
     rows, truth = toy_features(videos=6, seed=1, dim=8)
     (folder / "features").mkdir(exist_ok=True)
     for number, one in enumerate(rows):
@@ -220,7 +219,6 @@ def main(rounds, names):
 
 
 def attempts(attack, rounds):
-    """The messages of all attempts of an attack."""
     tried = []
     for seed in range(rounds):
         folder = Path(tempfile.mkdtemp())

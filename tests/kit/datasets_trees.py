@@ -9,7 +9,6 @@ from stepcut.paper.datasets import egoprocel
 
 
 def put(path, text=""):
-    """Write a file and its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path

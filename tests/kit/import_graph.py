@@ -11,7 +11,6 @@ ROOT = Path(stepcut.__file__).parent
 
 @functools.cache
 def tree_of(path):
-    """The syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 

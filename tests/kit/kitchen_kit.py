@@ -83,7 +83,6 @@ class Kitchen:
 
 
 def make_kitchen():
-    """Learn the tiny task from 24 videos."""
     rng = np.random.default_rng(0)
     orders = [[0, 1, 2, 3], [0, 2, 1, 3]]
     labels = {f"video{n}": film(orders[n % 2], rng) for n in range(24)}

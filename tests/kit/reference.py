@@ -24,7 +24,6 @@ def entries():
 
 
 def resolve(name):
-    """Import a module, or a name in one."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
@@ -60,7 +59,6 @@ def _walk(name, thing, options):
 
 
 def sections(thing):
-    """The titles of the sections in a docstring."""
     return set(TITLE.findall(inspect.getdoc(thing) or ""))
 
 

@@ -38,6 +38,5 @@ def random_resnet(stages=3, seed=0):
 
 
 def resnet_file(path, stages=3):
-    """The same, as a weights file."""
     save_file(random_resnet(stages), path)
     return path

@@ -60,7 +60,6 @@ class Browser:
         return tab
 
     def close(self, tab):
-        """Close a page."""
         tab.context.close()
 
 
@@ -72,7 +71,6 @@ def shows(element, text):
 
 
 def counts(elements, number):
-    """Wait until so many elements match."""
     from playwright.sync_api import expect
 
     expect(elements).to_have_count(number, timeout=120_000)

@@ -79,7 +79,6 @@ def app(work):
 
 @pytest.fixture(scope="session")
 def learned_once(kitchen, tmp_path_factory):
-    """A learned procedure."""
     import stepcut as sc
 
     folder = tmp_path_factory.mktemp("learned") / "toy.proc"

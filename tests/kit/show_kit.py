@@ -12,7 +12,6 @@ from stepcut.app.workspace import Workspace
 
 
 def parts_of(edits, video="one"):
-    """The parts of one video without their confidence."""
     number = edits.document.numbers
     return [(one.start, one.end, number[one.step]) for one in edits.document.segments[video]]
 
@@ -31,8 +30,6 @@ def covered_of(edits):
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of the server."""
-
     status: int
     headers: dict[str, str]
     content: bytes
@@ -63,11 +60,9 @@ class Served:
 
     @property
     def workspace_root(self):
-        """The folder of the app."""
         return Path(self.get("api/home").json()["folder"])
 
     def ask(self, method, path, headers, body=None):
-        """Send one request on a new connection."""
         connection = http.client.HTTPConnection(self.host, timeout=20)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
@@ -111,7 +106,6 @@ class Page(Served):
 
     @property
     def keys(self):
-        """The keys of the videos."""
         return [video["key"] for video in self.get("api/state").json()["videos"]]
 
     @property
@@ -138,7 +132,6 @@ def wait(page, job, state="done"):
 
 
 def ask(page, path, body):
-    """Start a job and wait for it."""
     answer = page.post(path, body)
     assert answer.status == 200, answer.text
     return wait(page, answer.json())

@@ -9,12 +9,10 @@ from stepcut.procedure.folder import digest, seal
 
 
 def revision(place):
-    """The folder of the current revision."""
     return place / "revisions" / (place / "CURRENT").read_text().strip()
 
 
 def config_of(place):
-    """The settings of the current revision."""
     config: dict[str, Any] = read_json(revision(place) / "config.json")
     return config
 
@@ -43,7 +41,6 @@ def change_saved(place, record):
 
 
 def events(place):
-    """All events of a procedure."""
     path = place / "events.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -54,7 +51,6 @@ def edit(verb, video=None, **values):
 
 
 def do(place, *edits):
-    """Make edits in the folder of a procedure."""
     made = Edits(place)
     for one in edits:
         made.do(one)

@@ -405,7 +405,6 @@ def test_a_procedure_of_a_stranger_runs_no_code(place, tmp_path, monkeypatch):
 
 
 def put_own_files(place):
-    """Files and folders of the user, beside those of stepcut."""
     (place / "notes.md").write_text("n")
     (place / "clips" / "deep").mkdir(parents=True)
     (place / "clips" / "deep" / "a.mp4").write_bytes(b"video")

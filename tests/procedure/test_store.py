@@ -199,7 +199,11 @@ def test_a_crash_at_any_point_leaves_a_procedure_with_all_edits(what, taught_onc
         if what == "restore" and diagnose(place):
             restore(place)
         now = sc.load(place)
-        assert now in (learned, before, new) or now.steps[0] == "pour"
+        if what == "edit":
+            assert now.steps[3] in (before.steps[3], "first", "second")
+            assert [*now.steps[:3], *now.steps[4:]] == [*before.steps[:3], *before.steps[4:]]
+        else:
+            assert now in (learned, before, new) or now.steps[0] == "pour"
         written = (place / "events.jsonl").read_text()
         assert what == "learn" or ('"pour"' in written and '"stir"' in written)
         rename(place, "still works", 2)
