@@ -29,6 +29,7 @@ WING: dict[str, dict[str, str]] = {
         "cnc": "stepcut.paper.cnc.method:CnC",
         "procut": "stepcut.paper.cnc.procut:ProCut",
         "subset": "stepcut.paper.cnc.procut:Subset",
+        "asot-trained": "stepcut.paper.cnc.peers:AsotTrained",
     },
     "dataset": {
         "egoprocel": "stepcut.paper.datasets:EGOPROCEL",

@@ -92,3 +92,69 @@ def tc3i(u, t, durations, mask=None, weight=1.0):
 
 def lav_tcc(u, t, durations, mask=None):
     return lav(u, t, durations, mask) + tcc(u, t, mask)
+
+
+def _plan(cost: Array, prior: Array, sharp: float) -> Array:
+    """The plan that minimises sum P (cost + sharp log(P / prior)), after 30 rounds of Sinkhorn."""
+    n, m = cost.shape
+    kernel = prior * np.exp(-cost / sharp)
+    left = [1.0] * n
+    for _ in range(30):
+        right = [1 / m / sum(kernel[i, j] * left[i] for i in range(n)) for j in range(m)]
+        left = [1 / n / sum(kernel[i, j] * right[j] for j in range(m)) for i in range(n)]
+    return np.array([[left[i] * kernel[i, j] * right[j] for j in range(m)] for i in range(n)])
+
+
+def _pairs(u: Array, t: Array, mask: NDArray[np.bool_] | None) -> list[tuple[Array, ...]]:
+    """Cosines and times of every ordered pair of videos."""
+    videos, times = _frames(u / np.linalg.norm(u, axis=2, keepdims=True), mask), _frames(t, mask)
+    places = [(a, b) for a in range(len(u)) for b in range(len(u)) if a != b]
+    return [
+        (np.array([[sum(x * y) for y in videos[b]] for x in videos[a]]), times[a], times[b])
+        for a, b in places
+    ]
+
+
+def opel(u: Array, t: Array, mask: NDArray[np.bool_] | None = None) -> float:
+    values = []
+    for like, first, second in _pairs(u, t, mask):
+        n, m = like.shape
+        cost, prior = np.full((n + 1, m + 1), 0.5), np.full((n + 1, m + 1), math.exp(-1))
+        width = 3 * math.sqrt(1 / n**2 + 1 / m**2)
+        for i in range(n):
+            for j in range(m):
+                time = abs(first[i] - second[j])
+                back, there = first[np.argmax(like[:, j])], second[np.argmax(like[i])]
+                best = (abs(first[i] - back) + abs(second[j] - there)) / 2
+                prior[i, j] = (math.exp(-time / width) + math.exp(-best / width)) / 2
+                cost[i, j] = 1 - like[i, j] - 0.1 * (1 / (time**2 + 1) + 1 / (best**2 + 1)) / 2
+        plan = _plan(cost, prior, 0.1)
+        values.append(float((plan * (cost + 0.1 * np.log(plan / prior))).sum()))
+    return sum(values) / len(values)
+
+
+def rgwot(u: Array, t: Array, mask: NDArray[np.bool_] | None = None) -> float:
+    values = []
+    for like, first, second in _pairs(u, t, mask):
+        n, m = like.shape
+        cost = np.full((n + 1, m + 1), 0.5)
+        for i in range(n):
+            for j in range(m):
+                cost[i, j] = 1 - like[i, j] + 0.35 * abs(first[i] - second[j])
+        near, far = max(1, int(0.04 * n)), max(1, int(0.04 * m))
+        plan = np.full((n + 1, m + 1), 1 / (n + 1) / (m + 1))
+        for _ in range(5):
+            structure = np.zeros_like(cost)
+            for i in range(n):
+                for j in range(m):
+                    structure[i, j] = sum(
+                        (n + 1) * plan[k, x] / near
+                        for k in range(n)
+                        for x in range(m)
+                        if 0 < abs(i - k) <= near and abs(j - x) > far
+                    )
+            plan = _plan(0.7 * cost + 0.3 * structure, np.ones_like(cost), 0.07)
+        for i in range(n):
+            shares = _softmax([x / 0.1 for x in like[i]])
+            values.append(-sum((n + 1) * plan[i, j] * math.log(shares[j]) for j in range(m)) / n)
+    return sum(values) / (len(u) * (len(u) - 1))

@@ -71,6 +71,12 @@ def test_every_experiment_has_the_uniform_baseline_and_valid_rows() -> None:
     assert list(EXPERIMENTS) == ["main", "losses", "steps", "cuts", "views", "third-person"]
 
 
+def test_losses_and_methods_of_peers_stand_in_a_table(data: Path, tmp_path: Path) -> None:
+    rows = ["asot-trained; epochs=2", "opel + procut", "rgwot + kmeans"]
+    results = run_experiment("main", data, **TEA, rows=rows, folder=tmp_path, train=TINY)
+    assert set(rows) <= set(results.table("strict").column("row"))
+
+
 @pytest.mark.slow
 def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path: Path) -> None:
     rows = ["random", "one-cluster", "kmeans", "smooth", "tc3i + procut"]

@@ -68,7 +68,7 @@ class Embedder:
 
     loss: str | Loss = setting(
         "tc3i",
-        "`tc3i`, `tcc`, `lav`, `lav+tcc`, or a custom function, also as `package.module:function`.",
+        "`tc3i`, `tcc`, `lav`, `lav+tcc`, `opel`, `rgwot`, or a custom function, also as `package.module:function`.",
     )
     rate: float | Fraction = setting(1.0, "Feature rows per second.", 0, above=True)
     seed: int = setting(0, "Seed of the initial weights and of the sampled frames.", 0, SEEDS)

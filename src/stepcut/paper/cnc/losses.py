@@ -8,6 +8,7 @@ autocast.
 """
 
 import contextlib
+import math
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ ON_THE_EDGE = 1e-4
 """Rounding tolerance of the window of `cidm`, in seconds."""
 FILMED = 30.0
 """Frame rate of the paper's videos, for `gamma_time="frames"`."""
+VIRTUAL, SHARP, SINKHORN = 0.5, 0.1, 30
+"""Plans between videos: cost of the virtual frame, temperature of cosines, Sinkhorn iterations."""
 
 
 def tcc(
@@ -108,6 +111,109 @@ def cidm(
         return _mean_of_means(each.flatten(1), (real[:, :, None] & real[:, None, :]).flatten(1))
 
 
+def opel(embeddings: Tensor, times: Tensor, mask: Tensor | None = None) -> Tensor:
+    """OPEL (Chowdhury et al. 2024): the cost of moving one video onto another, near two priors.
+
+    The mean over all ordered pairs of videos of the minimum over plans P with uniform margins of
+
+        sum_ij P_ij (1 - u_i.v_j - 0.1 S_ij + 0.1 log(P_ij / Q_ij))
+
+    with |u| = 1. The prior Q averages the Laplace priors exp(-x / (3 sqrt(1/N^2 + 1/M^2))) of two
+    distances, S averages 1 / (x^2 + 1): x is |t_i - s_j| (time), and half of
+    |t_i - t_i*| + |s_j - s_j*| (optimality), i* the frame most like j and j* the one most like i.
+    A virtual frame in each video has cost 0.5, S = 0 and Q = 1/e.
+    Left out: the contrastive term between videos, priors that change in training, their constants.
+    """
+    with _full_precision(embeddings):
+        cosine, t, s, rows, columns = _matched(embeddings, times, mask)
+        real = rows[:, :, None] & columns[:, None]
+        like = cosine.detach().masked_fill(~real, -torch.inf)
+        t_like, s_like = (
+            t.gather(1, like.argmax(1))[:, None],
+            s.gather(1, like.argmax(2))[..., None],
+        )
+        optimal = ((t[:, :, None] - t_like).abs() + (s[:, None] - s_like).abs()) / 2
+        x = torch.stack([(t[:, :, None] - s[:, None]).abs(), optimal])
+        n, m = (side.to(t.dtype).sum(1).clamp_min(1)[:, None, None] for side in (rows, columns))
+        prior = torch.exp(-x / (3 * (1 / n**2 + 1 / m**2).sqrt())).mean(0)
+        cost = 1 - cosine - 0.1 * (1 / (x.square() + 1)).mean(0)
+        cost, prior = _bordered(cost, VIRTUAL), _bordered(prior, math.exp(-1))
+        plan = _transport(prior.double().log() - cost.detach().double() / 0.1, rows, columns)
+        kept = torch.where(plan > 0, prior.clamp_min(1e-30), 1)
+        # The gradient of a minimum is the one at the plan that attains it.
+        each = plan.to(cost.dtype) * cost + 0.1 * torch.xlogy(plan, plan / kept).to(cost.dtype)
+        return _mean_of_means(each.sum((1, 2))[:, None], real.flatten(1).any(1)[:, None])
+
+
+def rgwot(embeddings: Tensor, times: Tensor, mask: Tensor | None = None) -> Tensor:
+    """RGWOT (Mahmood et al. 2025): fused Gromov-Wasserstein plans between videos are the targets.
+
+    The mean over all ordered pairs of videos of the mean over the frames i of the first of
+    -sum_j P_ij log softmax_j(u_i.v_j / 0.1), with |u| = 1. P has uniform margins and is updated
+    five times, without a gradient, from P_ij = 1 / (M + 1), rows scaled to 1:
+
+        C_ij = 1 - u_i.v_j + 0.35 |t_i - s_j|     G = 0.7 C + 0.3 A P B
+        P = the plan of least sum_ij P_ij (G_ij + 0.07 log P_ij)
+
+    A[i, k] = 1/r for frames that are 1 to r = max(1, 0.04 N) apart, else 0; B[j, l] = 1 for frames
+    of the second video that are farther than that: neighbours go to neighbours. A virtual frame in
+    each video has cost 0.5 and no neighbours. Left out: margins that are not uniform, their solver.
+    """
+    with _full_precision(embeddings):
+        cosine, t, s, rows, columns = _matched(embeddings, times, mask)
+        with torch.no_grad():
+            cost = _bordered(1 - cosine + 0.35 * (t[:, :, None] - s[:, None]).abs(), VIRTUAL)
+            cost = cost.double()
+            near, reach = _apart(rows, cost.dtype)
+            linked = _bordered(((near > 0) & (near <= reach)) / reach, 0)
+            far, reach = _apart(columns, cost.dtype)
+            distant = _bordered((far > reach).to(cost.dtype), 0)
+            count = rows.sum(1)[:, None, None] + 1
+            plan = _transport(torch.zeros_like(cost), rows, columns)
+            for _ in range(5):
+                structure = linked @ (count * plan) @ distant
+                plan = _transport(-(0.7 * cost + 0.3 * structure) / 0.07, rows, columns)
+            target = (count * plan)[:, :-1, :-1].to(cosine.dtype)
+        logits = (cosine / SHARP).masked_fill(~columns[:, None], -1e9)
+        each = -(target * torch.log_softmax(logits, 2)).sum(2)
+        return _mean_of_means(each, rows & columns.any(1)[:, None])
+
+
+def _matched(embeddings: Tensor, times: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+    """Of all ordered pairs of videos: cosines (P, T, T), times and real frames of both (P, T)."""
+    u, t, real = _checked(embeddings, times, mask)
+    u, count = unit(u), len(u)
+    pair = torch.arange(count * (count - 1), device=u.device)
+    a, b = pair // (count - 1), pair % (count - 1)
+    b = b + (b >= a).long()
+    return _take(u, a) @ _take(u, b).mT, t[a], t[b], real[a], real[b]
+
+
+def _bordered(each: Tensor, value: float) -> Tensor:
+    return torch.nn.functional.pad(each, (0, 1, 0, 1), value=value)
+
+
+def _apart(real: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """How many real frames lie between two frames (P, T, T), and what counts as near (P, 1, 1)."""
+    place = real.cumsum(1).to(dtype)
+    reach = (0.04 * real.sum(1)[:, None, None].to(dtype)).floor().clamp_min(1)
+    both = real[:, :, None] & real[:, None]
+    return (place[:, :, None] - place[:, None]).abs().masked_fill(~both, 0), reach
+
+
+@torch.no_grad()
+def _transport(scores: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Scale exp(scores) to uniform margins over the real and virtual frames (Sinkhorn)."""
+    rows, columns = (torch.nn.functional.pad(side, (0, 1), value=True) for side in (rows, columns))
+    kernel = scores.masked_fill(~(rows[:, :, None] & columns[:, None]), -torch.inf).exp()
+    p, q = (side.to(scores.dtype) / side.sum(1, keepdim=True) for side in (rows, columns))
+    left = p[:, :, None]
+    for _ in range(SINKHORN):
+        right = q / (kernel * left).sum(1).clamp_min(1e-300)  # faster than a product
+        left = p[:, :, None] / (kernel @ right[:, :, None]).clamp_min(1e-300)
+    return left * kernel * right[:, None]
+
+
 def loss_terms(
     name: str,
     u: Tensor,
@@ -119,12 +225,15 @@ def loss_terms(
 ) -> dict[str, Tensor]:
     """Compute a loss of `LOSSES` by name, as `loss`, and its terms; soft-DTW is per frame.
 
-    Default weight of C-IDM: 1 for tc3i. For lav and lav+tcc it is T, the number of frames: LAV adds
+    Default weight of C-IDM: 1. For lav and lav+tcc it is T, the number of frames: LAV adds
     0.5 (I_a + I_b), sums over T^2 pairs, to the soft-DTW of two videos, here divided by T.
     """
     parts: dict[str, Tensor] = {}
     count = times.shape[1]
-    if name != "lav":
+    if name in ("opel", "rgwot"):
+        u = unit(u)
+        parts[name] = (opel if name == "opel" else rgwot)(u, times, mask)
+    elif name != "lav":
         parts["tcc"] = tcc(
             u, times, mask, chosen.temperature, chosen.variance_weight, chosen.column_norms
         )
@@ -134,7 +243,7 @@ def loss_terms(
     total = torch.stack(list(parts.values())).sum()
     if name != "tcc":
         frames = FILMED * durations if chosen.gamma_time == "frames" else None
-        usual = 1.0 if name == "tc3i" else float(count)
+        usual = float(count) if name in ("lav", "lav+tcc") else 1.0
         v = u if chosen.cidm_gradient else u.detach()
         parts["cidm"] = cidm(v, times, durations, mask, window, chosen.margin, frames)
         total = total + (usual if chosen.weight is None else chosen.weight) * parts["cidm"]

@@ -68,7 +68,8 @@ class CnC(Method):
     device = "auto"  # where `learn` trains; a part of the machine, not a setting
 
     loss: Any = setting(
-        "tc3i", "`tc3i`, `tcc`, `lav`, `lav+tcc`, a function, or `package.module:function`."
+        "tc3i",
+        "`tc3i`, `tcc`, `lav`, `lav+tcc`, `opel`, `rgwot`, a function, or `package.module:function`.",
     )
     dim: int = setting(128, "Size of an embedding.", 1, 65_536)
     segmenter: Any = setting(

@@ -11,7 +11,7 @@ from stepcut.errors import OptionError, unknown
 from stepcut.plugins import find, is_own
 from stepcut.settings import setting
 
-LOSSES = ("tc3i", "tcc", "lav", "lav+tcc")
+LOSSES = ("tc3i", "tcc", "lav", "lav+tcc", "opel", "rgwot")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Losses:
     """
 
     weight: float | None = setting(
-        None, "Weight of C-IDM. None: 1 for tc3i, the number of frames for lav and lav+tcc.", 0
+        None, "Weight of C-IDM. None: 1; the number of frames for lav and lav+tcc.", 0
     )
     cidm_gradient: bool = setting(
         True, "Whether C-IDM has a gradient; in the authors' code it has none."
