@@ -346,3 +346,24 @@ def test_it_says_how_many_false_alarms_to_expect_and_what_so_few_videos_give_non
     assert "1 video is too few" in new_guide(alone).note
     late = alerts_of(runner, shares(np.repeat([1, 0, 2], 20)))
     assert "missed" not in {alert.kind for alert in late}
+
+
+def test_steps_that_were_done_very_often_need_no_more_memory(tiny_task):
+    runner = guide(tiny_task)
+    walk(runner, shares(np.repeat([0, 1], 20)))
+    runner.counts *= 1_000_000
+    tracemalloc.start()
+    state = runner.push(40.0, shares(np.array([1]))[0])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert state.next[0][0] == 2
+    assert most < 100_000
+
+
+def test_one_doubtful_frame_is_not_done(tiny_task):
+    rows = shares(np.repeat([0, 1], [20, 20]))
+    rows[10] = [0.3, 0.1, 0.1, 0.5]
+    states = walk(guide(tiny_task), rows)
+    assert states[10].step == 3
+    assert states[10].done == (0,)
+    assert states[-1].done == (0, 1)

@@ -22,6 +22,7 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files.cache import cache_dir
 from stepcut.procedure.corrections import StaleEdit, append, read_log
+from stepcut.procedure.document import VERBS
 from stepcut.procedure.edits import Edits, diagnose, go_back, history, restore, take_back
 from stepcut.procedure.loading import read_outline, teach_folder
 from stepcut.toy import toy_features
@@ -405,6 +406,25 @@ def test_two_processes_edit_and_teach_at_once_and_lose_nothing(place):
 
 
 # ---------------------------------------------------------------------- one document in memory
+
+
+def test_an_edit_applies_one_verb_and_opening_many_edits_is_quick(place, monkeypatch):
+    edits, calls = Edits(place), []
+    for name, verb in list(VERBS.items()):
+
+        def run(document, _run=verb.run, **values):
+            calls.append(1)
+            return _run(document, **values)
+
+        monkeypatch.setitem(VERBS, name, verb._replace(run=run))
+    for number in range(30):
+        edits.do({"do": "rename", "step": 0, "name": f"name {number}"})
+    assert len(calls) == 30
+    edits.undo(), edits.next_redo, edits.next_undo
+    assert len(calls) == 30
+    edits.redo()
+    assert len(calls) == 31
+    assert Edits(place).document == edits.document
 
 
 def test_two_thousand_edits_open_within_a_second(place):
