@@ -131,7 +131,10 @@ def test_click_a_segment_to_jump_and_hop_between_segments(page):
 
 def test_frame_steps_speed_loop_and_zoom(page):
     until(page, "document.querySelector('#stage video').readyState >= 2")
-    page.wait_for_timeout(500)  # the frame rate comes with a separate request
+    # The frame rate comes with a separate request.
+    asked = "performance.getEntriesByType('resource').find(one => one.name.includes('api/about/'))"
+    until(page, f"({asked})?.responseEnd > 0")
+    page.wait_for_timeout(500)
     page.keyboard.press(".")
     until(page, "Math.abs(document.querySelector('#stage video').currentTime - 1.5 / 10) < 0.01")
     page.keyboard.press(",")
