@@ -100,11 +100,11 @@ class Failure:
 
 def check_alike(features: Sequence[Features]) -> None:
     for other in features[1:]:
-        first, both = features[0], (features[0], other)
-        specs = [one.spec for one in both]
-        same = None not in specs and not first.spec.unlike(other.spec)  # type: ignore
+        both = (features[0], other)
+        old, new = (one.spec for one in both)
+        same = old is new if old is None or new is None else not old.unlike(new)
         made = {(one.rate, one.rows.shape[1:]) for one in both}
-        if len(made) > 1 or not (same or specs == [None, None]):
+        if len(made) > 1 or not same:
             differ = " and ".join(
                 f"{one.name} has {one.rate} rows of shape {one.rows.shape[1:]} per second by "
                 f"{one.spec.to_json() if one.spec else 'an unknown backbone'}"

@@ -28,7 +28,12 @@ IDLE = 60.0
 Report = Callable[[str, Any], None]
 """Gets ("rows", count), ("alive", None) or ("limit", (seconds, doing) or None)."""
 
-_report: Report = lambda _kind, _value: None  # noqa: E731
+
+def _nobody(_kind: str, _value: Any) -> None:
+    pass
+
+
+_report: Report = _nobody
 _limit: tuple[float, str] | None = None
 _said = 0.0
 _inside = False

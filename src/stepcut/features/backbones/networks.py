@@ -61,8 +61,9 @@ class Graph:
             return runtime.run_openvino(frames, y)
         functions = runtime.torch_functions()
         convs = runtime.as_tensors(self.convs, place.device)
-        forward = lambda x: self.forward(functions, x, convs)  # noqa: E731
-        return runtime.run_torch(forward, self.mean, self.scale, place.device)
+        return runtime.run_torch(
+            lambda x: self.forward(functions, x, convs), self.mean, self.scale, place.device
+        )
 
 
 def fold(
