@@ -1,9 +1,4 @@
-"""Annotations of a set of videos: the one form of what people say, and its rows for a method.
-
->>> click = Annotation(end=60.0, segments=(Segment(12.0, 12.0, "stir"),))
->>> click.constraint(rows=60, rate=1.0, steps=["pour", "stir"]).clicks
-((12, 1),)
-"""
+"""Annotations of a set of videos: the one form of what people say, and its rows for a method."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,55 +16,41 @@ from stepcut.timeline import Segment, Timeline, clip_segments
 
 Labels = NDArray[np.int64]
 Stretches = tuple[tuple[float, float], ...]
-"""Intervals of a video, (start, end) in seconds, sorted; none touch."""
+"""(start, end) in seconds, sorted; none touch."""
 VIEWER, PYTHON = "viewer", "python"
 """Origins that are not files."""
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str
-    """A file, `viewer` or `python`."""
     annotator: str = ""
 
 
 class RecipeStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One step of a recipe."""
-
     name: str
     seconds: float | None = None
-    """The usual duration."""
     any_time: bool = False
-    """Whether the step may come at any position."""
     optional: bool = False
-    """Whether a video may omit the step."""
 
 
 class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An accepted kind of finding of `check`: about a step or, without one, in a video."""
-
     kind: str
     step: str | None = None
     video: str = ""
 
 
 class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The annotation of one video."""
-
     end: float
-    """The length of the video in seconds."""
     segments: tuple[Segment, ...] = ()
-    """Labels, and clicks of zero length. Inside `annotated`, the rest is background. The boundary
-    of a segment that extends beyond `annotated` is unknown."""
+    """Clicks have zero length. The rest inside `annotated` is background.
+    A segment that extends beyond it has an unknown boundary."""
     annotated: Stretches = ()
-    """The labelled intervals; the rest is open."""
     complete: bool = True
     """Whether the clicks cover every occurrence of a step."""
     transcript: tuple[str, ...] = ()
-    """The steps of the video in order, without times."""
     mistake: bool = False
-    """Whether the video contains a mistake; `check` excludes it from the reference set."""
     normal: bool = False
-    """Whether a person called the video normal; `check` never sets it aside."""
+    """Whether a person said so; then `check` never sets it aside."""
     origins: tuple[Origin, ...] = ()
 
     @property
@@ -78,12 +59,10 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def clicks(self) -> list[Segment]:
-        """The segments of zero length."""
         return [one for one in self.segments if one.is_click]
 
     @property
     def labelled(self) -> list[Segment]:
-        """The segments with a length, cropped to `annotated`."""
         pieces = (self.timeline.crop(start, end) for start, end in self.annotated)
         return [segment for piece in pieces for segment in piece.intervals]
 
@@ -131,16 +110,12 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # ------------------------------------------------------------------ rows, `rate` per second
 
     def is_open(self, rows: int, rate: Fraction | float) -> NDArray[np.bool_]:
-        """Return whether each of the `rows` of features is unlabelled."""
         times = middles(rows, rate, self.end)
         covered = [(start <= times) & (times < end) for start, end in self.annotated]
         return ~np.any(covered, axis=0) if covered else np.ones(rows, dtype=bool)
 
     def rows(self, rows: int, rate: Fraction | float, steps: Sequence[str]) -> Labels:
-        """Return the label of each of the `rows` of features, (T,).
-
-        A label is an index in `steps`, -1 for background or -2 for open.
-        """
+        """Return labels (T,): an index in `steps`, -1 for background or -2 for open."""
         times = middles(rows, rate, self.end)
         labels = self.timeline.labels(times, steps)
         labels[self.is_open(rows, rate)] = OPEN
@@ -158,10 +133,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         steps: Sequence[str],
         recipe: Sequence[RecipeStep] = (),
     ) -> Constraint | None:
-        """Return the constraint on the `rows` of features, or None; `steps` are names by number.
-
-        The `recipe` applies to a video without a transcript.
-        """
+        """Return the constraint on the rows; the `recipe` is for a video without a transcript."""
         labels = self.rows(rows, rate, steps)
         open_clicks = [one for one in self.clicks if not self.covers(one.start)]
         numbers = [steps.index(one.step) for one in open_clicks]
@@ -310,7 +282,6 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Transcript:
-    """Return a `recipe` as a transcript; `steps` are the names by number."""
     fixed = [one for one in recipe if not one.any_time]
     return Transcript(
         steps=tuple(steps.index(one.name) for one in fixed),
@@ -320,7 +291,6 @@ def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Tra
 
 
 def union(stretches: Stretches, *more: tuple[float, float]) -> Stretches:
-    """Return the union of intervals: sorted, touching ones merged."""
     together: list[tuple[float, float]] = []
     for start, end in sorted((*stretches, *more)):
         if together and start <= together[-1][1]:
@@ -331,15 +301,11 @@ def union(stretches: Stretches, *more: tuple[float, float]) -> Stretches:
 
 
 def gaps(stretches: Stretches, end: float) -> list[tuple[float, float]]:
-    """Return the intervals of a video up to `end` that `stretches` do not cover."""
     return Timeline([Segment(*one, "") for one in stretches], end).gaps()
 
 
 def settle(segments: Sequence[Segment], annotated: Stretches, one: Annotation) -> Annotation:
-    """Return the annotation `one` with these labels and clicks.
-
-    Time without a label is open around a click, not background.
-    """
+    """Replace the labels and clicks of `one`; time around a click is open, not background."""
     lasting, opened = [one for one in segments if not one.is_click], []
     for each in segments:
         if each.is_click and _label_around(lasting, each) is None:
@@ -365,17 +331,12 @@ def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64
 
 
 def refused(video: str, words: str) -> AnnotationError:
-    """Return the error about the annotation of a video; the caller raises it."""
     return AnnotationError(f"{video}: {words}", video=video)
 
 
 def refuse_contradictions(
     annotation: Annotation, video: str, recipe: Sequence[RecipeStep] = ()
 ) -> None:
-    """Refuse labels that overlap, and labels, clicks and a transcript that contradict each other.
-
-    The `recipe` applies to a video without a transcript.
-    """
     refuse_overlaps(annotation.timeline, video)
     for one, other in pairwise(annotation.clicks):
         if one.start == other.start and one.step != other.step:
@@ -398,7 +359,6 @@ def refuse_contradictions(
 
 
 def refuse_overlaps(timeline: Timeline, video: str) -> None:
-    """Refuse labels that overlap, in annotations or in labels to show."""
     if pairs := timeline.overlapping():
         one, other = pairs[0]
         raise refused(

@@ -1,24 +1,7 @@
-"""The errors that stepcut raises, as one tree.
-
-    StepcutError
-      OptionError (ValueError)    a setting has a value that is not allowed
-      VideoError                  a video cannot be opened or decoded
-      FeatureError (ValueError)   features are not usable (NaN, shape, dimension)
-      AnnotationError             a label file cannot be read or contradicts the video
-      DataError                   a data set is incomplete
-      OutputError (OSError)       a result cannot be written
-      ProcedureError              a saved procedure cannot be read
-      NotLearned                  an object is used before it is fitted
-      TrainingError               training diverged
-      WorkerDied                  a worker process died repeatedly on one item
-      ExtraNeeded (ImportError)   an optional package is missing
+"""The errors that stepcut raises, as one tree below `StepcutError`.
 
 A message names the problem, the place and the fix. The same facts are attributes, None if they do
-not apply:
-
-    setting   the name of the argument or option     path    the file or folder
-    value     its value                              video   the name of the video
-    allowed   the allowed values                     line    the line of the file, counted from 1
+not apply: setting, value, allowed; path, video, line (counted from 1).
 """
 
 import difflib
@@ -29,7 +12,6 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MOST = 40
-"""The largest number of names in a message."""
 
 
 class StepcutError(Exception):
@@ -67,7 +49,6 @@ class StepcutError(Exception):
         self.video, self.line = video, line
 
     def __str__(self) -> str:
-        """Return the message with control characters escaped."""
         return printable(super().__str__())
 
 
@@ -128,11 +109,7 @@ def placed(**place: object) -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    r"""Return `text` with invisible characters as %XX; line breaks and tabs stay.
-
-    >>> printable("a\x1b[2J b")
-    'a%1B[2J b'
-    """
+    """Return `text` with invisible characters as %XX; line breaks and tabs stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -148,43 +125,27 @@ def _bytes(letter: str) -> bytes:
 
 
 def in_words(error: Exception) -> str:
-    """Return the message of an error, with its type if it is not one of stepcut."""
     return str(error) if isinstance(error, StepcutError) else f"{type(error).__name__}: {error}"
 
 
 def choose(setting: str, name: str, choices: Mapping[str, T]) -> T:
-    """Return `choices[name]`, or raise an `OptionError` that suggests the nearest name.
-
-    >>> choose("loss", "tc3i", {"tcc": 1, "tc3i": 2})
-    2
-    """
     if isinstance(name, str) and name in choices:
         return choices[name]
     raise unknown(setting, name, choices)
 
 
 def wrong(setting: str, value: object, why: str, allowed: object = None) -> OptionError:
-    """Return the error of a `setting` whose `value` is not allowed; the caller raises it.
-
-    >>> print(wrong("fps", 0, "is not a rate; give a number above 0."))
-    fps=0 is not a rate; give a number above 0.
-    """
+    """Return the error to raise: fps=0 is not a rate; give a number above 0."""
     text = f"{setting}={value!r}{'' if why[0] in ':,' else ' '}{why}"
     return OptionError(text, setting=setting, value=value, allowed=allowed)
 
 
 def check_kind(setting: str, value: object, kinds: type | tuple[type, ...], wanted: str) -> None:
-    """Refuse a value that is not of one of the `kinds`, which `wanted` describes."""
     if not isinstance(value, kinds):
         raise wrong(setting, value, f"is of type {type(value).__name__}; give {wanted}.", wanted)
 
 
 def as_items(setting: str, value: Any, kinds: type | tuple[type, ...], wanted: str) -> list[Any]:
-    """Return a value as a list; refuse items that are not of one of the `kinds`.
-
-    >>> as_items("names", ("pour", "stir"), str, "a list of names")
-    ['pour', 'stir']
-    """
     alone = isinstance(value, str | bytes) or not isinstance(value, Iterable)
     items = [] if alone else list(value)
     if alone or not all(isinstance(one, kinds) for one in items):
@@ -195,13 +156,7 @@ def as_items(setting: str, value: Any, kinds: type | tuple[type, ...], wanted: s
 def unknown(
     setting: str, value: object, allowed: Iterable[str], where: str = "", hint: str = ""
 ) -> OptionError:
-    """Return the error for a name that is not `allowed`; the caller raises it.
-
-    `where` precedes the message (a file, an option), `hint` follows it.
-
-    >>> print(unknown("loss", "tc", ["tcc", "lav"]))
-    loss='tc' is unknown; did you mean 'tcc'? Choose from tcc, lav.
-    """
+    """Return the error to raise; `where` precedes the message, `hint` follows it."""
     names = list(allowed)
     near = difflib.get_close_matches(str(value), names, n=1)
     meant = f"; did you mean {near[0]!r}?" if near else "."

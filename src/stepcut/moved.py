@@ -17,8 +17,6 @@ MOVED = {
 
 
 class Moved:
-    """Finds a module of `MOVED` under its old name, and gives the new one."""
-
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         loader: Any = self
         return ModuleSpec(name, loader, is_package=True) if name in MOVED else None

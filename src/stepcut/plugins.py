@@ -1,9 +1,4 @@
-"""Plugins: find parts by name, by entry point, or by `package.module:Class`.
-
-A package registers plugins in its pyproject.toml, for example under
-`[project.entry-points."stepcut.methods"]`. The groups are `stepcut.methods`, `stepcut.backbones`,
-`stepcut.protocols`, `stepcut.datasets` and `stepcut.commands`.
-"""
+"""Find parts by name, by entry point such as `stepcut.methods`, or by `package.module:Class`."""
 
 import os
 import re
@@ -50,10 +45,7 @@ WING: dict[str, dict[str, str]] = {
 
 
 class Lazy(UserDict[str, Any]):
-    """Parts by name; each `module:attribute` is imported on first use.
-
-    A part with optional dependencies has an extra of the same name.
-    """
+    """Each `module:attribute` is imported on first use; an extra has the name of its part."""
 
     def __getitem__(self, name: str) -> Any:
         with needs(name):
@@ -61,13 +53,11 @@ class Lazy(UserDict[str, Any]):
 
 
 def drawing(name: str) -> Callable[..., str]:
-    """Return the function of `stepcut.show.bars` that draws data in a notebook."""
     return cast(Callable[..., str], resolve_name(f"stepcut.show.bars:{name}"))
 
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Turn a missing package inside the block into `ExtraNeeded` with the pip command."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -77,7 +67,6 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an `extra` of the package or of a checkout."""
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / "pyproject.toml").is_file():
         return pip_install(f"stepcut[{extra}]")
@@ -86,7 +75,7 @@ def install_command(extra: str) -> str:
 
 
 def pip_install(package: str, options: str = "") -> str:
-    """Return the command that installs a `package` for the Python that is running."""
+    """For the Python that is running."""
     pip, python = shutil.which("pip"), Path(sys.executable)
     ours = pip is not None and Path(pip).parent == python.parent
     program = "pip" if ours else f"{from_here(python)} -m pip"
@@ -94,7 +83,6 @@ def pip_install(package: str, options: str = "") -> str:
 
 
 def from_here(program: Path) -> str:
-    """Return what to type in this folder to start a `program`."""
     below = program.is_relative_to(Path.cwd())
     return shlex.quote(os.path.relpath(program) if below else str(program))
 
@@ -110,11 +98,7 @@ def registered(kind: str) -> dict[str, str]:
 def find(
     kind: str, name: str, ours: Mapping[str, T] | None = None, setting: str | None = None
 ) -> T:
-    """Return the part with a `name` in `ours`, of an entry point, or `package.module:Class`.
-
-    The last imports that module, so the name must come from the user, not from a file. Errors name
-    the `setting`, by default the `kind`.
-    """
+    """Import a part by name; `package.module:Class` must come from the user, not from a file."""
     ours = cast(Mapping[str, T], Lazy(WING.get(kind, {}))) if ours is None else ours
     if name in ours:
         return ours[name]
@@ -136,11 +120,7 @@ def find(
 def check_part(
     kind: str, name: object, part: object, needed: Iterable[str], ours: Iterable[str]
 ) -> None:
-    """Refuse a custom `part` that lacks some of the `needed` attributes of its `kind`.
-
-    `name` is the name in the settings, or the part itself, which must be an object. `ours` are the
-    names of stepcut's parts, for the message.
-    """
+    """Refuse a custom `part` that lacks `needed` attributes; `name` may be the part itself."""
     if name is part and isinstance(part, type):
         what = f"{kind}={part.__name__} is a class; pass an object, {part.__name__}(...)."
         raise OptionError(what, setting=kind, value=part)
@@ -151,7 +131,6 @@ def check_part(
 
 @contextmanager
 def trusting(trust: bool) -> Iterator[None]:
-    """Allow code that a saved file names inside the block, if `trust` is true."""
     before = _trusted.set(trust)
     try:
         yield
@@ -176,7 +155,7 @@ def find_saved(kind: str, name: str, ours: Mapping[str, T], setting: str | None 
 
 
 def is_own(name: str) -> bool:
-    """Whether a name has the form `package.module:Class`, as custom parts have.
+    """Whether a name has the form `package.module:Class`.
 
     >>> is_own("mine.parts:Method"), is_own("stepcut"), is_own("timm:resnet50")
     (True, False, True)
@@ -185,7 +164,6 @@ def is_own(name: str) -> bool:
 
 
 def name_of(kind: str, part: object, ours: Mapping[str, object]) -> str:
-    """Return the name by which `find` returns the class of `part`."""
     place = _place(type(part))
     for name in ours:
         if (ours.data[name] if isinstance(ours, Lazy) else _place(ours[name])) == place:

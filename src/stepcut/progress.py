@@ -1,7 +1,6 @@
 """Progress hooks: a bar for people, JSON lines for programs, or nothing.
 
-A hook is any function of one `Event`; library functions take `progress=hook`. To cancel the work,
-raise an exception in the hook. Finished work is kept.
+A hook is a function of one `Event`. An exception in it cancels the work; finished work is kept.
 """
 
 import json
@@ -63,22 +62,18 @@ Hook = Callable[[Event], None]
 
 @cache
 def warn_once(sentence: str) -> None:
-    """Log a warning, each `sentence` only once."""
     logging.getLogger("stepcut").warning("%s", printable(sentence))
 
 
 def silent(event: Event) -> None:
-    """Ignore an `event`."""
+    """Ignore the event."""
 
 
 def default_hook() -> Hook:
-    """Return the default hook: a bar in a notebook, `silent` elsewhere."""
     return Bar() if "ipykernel" in sys.modules else silent
 
 
 class Stage:
-    """A stage of work that reports its progress to a hook, in units of which there are `total`."""
-
     def __init__(self, hook: Hook, name: str, total: float | None = None, unit: str = "") -> None:
         self.hook, self.name, self.total, self.unit = hook, name, total, unit
         self.done = 0.0
@@ -90,7 +85,6 @@ class Stage:
         return self
 
     def advance(self, by: float = 1, item: str = "", **values: float) -> None:
-        """Count `by` more units as done, and report the current `item` and `values`."""
         self.done += by
         self._report(item, values)
 
@@ -110,10 +104,9 @@ class Stage:
 
 
 class Bar:
-    """A hook that shows one line per stage on a terminal, or a line every 10 s elsewhere."""
+    """Shows one line per stage on a terminal, or a line every 10 s elsewhere."""
 
     _drawn: ClassVar["Bar | None"] = None
-    """The bar that is on the terminal now."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -150,7 +143,7 @@ class Bar:
 
 
 class JsonLog:
-    """A hook that writes JSON lines, at most ten per second, and always the last of a stage."""
+    """Writes at most ten lines per second, and always the last of a stage."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -186,11 +179,6 @@ def describe(event: Event) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format `seconds` as a duration.
-
-    >>> duration(75)
-    '1 min 15 s'
-    """
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

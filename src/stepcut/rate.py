@@ -11,14 +11,7 @@ _NTSC = (Fraction(24000, 1001), Fraction(30000, 1001), Fraction(60000, 1001))
 
 
 def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
-    """Return a rate as an exact fraction; 29.97 is 30000/1001.
-
-    `value` is a number, or text such as "30000/1001", above 0 and at most `most`. Errors name the
-    `setting`.
-
-    >>> as_rate("30000/1001"), as_rate(29.97), as_rate(0.1)
-    (Fraction(30000, 1001), Fraction(30000, 1001), Fraction(1, 10))
-    """
+    """Return a rate as an exact fraction: 29.97 is 30000/1001."""
     try:
         if isinstance(value, bool):
             raise TypeError(value)
@@ -38,21 +31,13 @@ def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
 
 
 def fraction_of(text: str) -> Fraction:
-    """Return the fraction in `text`, such as "30000/1001".
-
-    Refuse exponents: the digits of 1e999999999 would fill the memory.
-    """
+    """Refuse exponents: the digits of 1e999999999 would fill the memory."""
     if len(text) > 40 or "e" in text.lower():
         raise ValueError(f"{text[:40]!r} is not a plain number")
     return Fraction(text)
 
 
 def clock(seconds: float) -> str:
-    """Format `seconds` as hh:mm:ss.s.
-
-    >>> clock(192.43)
-    '00:03:12.4'
-    """
     tenths = round(seconds * 10)
     whole, rest = divmod(abs(tenths), 10)
     sign = "-" if tenths < 0 else ""

@@ -1,7 +1,6 @@
 """Settings, each described once: `restarts: int = setting(24, "Number of starts.", 1, 10_000)`.
 
-The fields of a dataclass are settings. Their types, limits, defaults and sentences are read from
-there: to refuse wrong values, and by `GET /api/settings` and the tables in the docs.
+Arguments, `GET /api/settings` and the docs read types, limits and defaults from the dataclass.
 """
 
 import inspect
@@ -21,7 +20,6 @@ from stepcut.errors import unknown, wrong
 T = TypeVar("T")
 
 SEEDS = 2**32 - 1
-"""The largest seed that every library accepts."""
 WHOLE, NUMBER = (int, np.integer), (int, float, Fraction, np.integer, np.floating)
 
 
@@ -119,13 +117,11 @@ def setting(
     *,
     above: bool = False,
 ) -> Any:
-    """Return a dataclass field that `about` describes, with its limits; `above` excludes `low`."""
     metadata = {"setting": {"about": about, "low": low, "high": high, "above": above}}
     return field(default=default, metadata=metadata)
 
 
 def settings_of(group: type) -> Mapping[str, Setting]:
-    """Return the settings of a dataclass by name."""
     return _read_settings(group)
 
 
@@ -143,13 +139,11 @@ def _read_settings(group: type) -> Mapping[str, Setting]:
 
 
 def _flat(hint: Any) -> list[Any]:
-    """The types of a union and the values of a `Literal`."""
     inside = get_origin(hint) in (Union, UnionType, Literal)
     return [part for one in get_args(hint) for part in _flat(one)] if inside else [hint]
 
 
 def check_fields(part: Any) -> None:
-    """Refuse the first setting of an object whose value is not allowed."""
     for name, setting in settings_of(type(part)).items():
         setting.check(getattr(part, name, setting.default))
 
@@ -163,13 +157,11 @@ def check_number(
     above: bool = False,
     whole: bool = False,
 ) -> None:
-    """Refuse a value that is not a number from `low` to `high`; `above` excludes `low`."""
     kind = int if whole else float
     Setting(name, (kind,), low=low, high=high, above=above).check(value)
 
 
 def check_chosen(chosen: Mapping[str, Any], described: Mapping[str, Setting]) -> None:
-    """Refuse `chosen` settings that are not `described`, and values that are not allowed."""
     for name, value in chosen.items():
         if name not in described:
             raise unknown("setting", name, described)
@@ -177,7 +169,6 @@ def check_chosen(chosen: Mapping[str, Any], described: Mapping[str, Setting]) ->
 
 
 def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
-    """Call `maker` with settings; refuse unknown ones with the nearest name."""
     known = list(inspect.signature(maker).parameters)
     for name in settings:
         if name not in known:

@@ -18,31 +18,21 @@ from stepcut.rate import clock as clock
 from stepcut.tables import data_frame
 
 BACKGROUND = -1
-"""The label of a background frame."""
 _LONGEST = 1e300  # seconds
 _ROUNDING = 1e-3  # seconds; versions before 0.4 rounded times up to this far past the end
 
 
 def unnamed(number: int) -> str:
-    """Return the placeholder name of step `number`, counted from 0; names count from 1."""
     return f"step {number + 1}"
 
 
 def is_unnamed(name: str) -> bool:
-    """Whether the name of a step is a placeholder.
-
-    >>> is_unnamed("step 3"), is_unnamed("step 3 (no name yet)"), is_unnamed("stir")
-    (True, True, False)
-    """
+    """Whether the name of a step is a placeholder: "step 3", "step 3 (no name yet)"."""
     return re.fullmatch(r"step \d+( \(no name yet\))?", name) is not None
 
 
 def runs(labels: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return the runs of equal `labels`, (n, 3): label, first frame, end frame (exclusive).
-
-    >>> runs([5, 5, 0, 5]).tolist()
-    [[5, 0, 2], [0, 2, 3], [5, 3, 4]]
-    """
+    """Return the runs of equal `labels`, (n, 3): label, first frame, end frame (exclusive)."""
     array = np.asarray(labels, dtype=np.int64)
     starts = np.flatnonzero(np.diff(array, prepend=array[:1] - 1))
     return np.stack(
@@ -137,10 +127,7 @@ class Segment:
 def clip_segments(
     segments: Iterable[Segment], end: float, where: str = "segments"
 ) -> tuple[Segment, ...]:
-    """Return `segments` inside a video of `end` seconds; a millisecond outside is rounding.
-
-    A segment farther outside raises a ValueError that begins with `where`.
-    """
+    """Clip segments; more than a rounding error outside raises a ValueError that names `where`."""
     clipped = []
     for one in segments:
         if not -_ROUNDING <= one.start <= one.end <= end + _ROUNDING:

@@ -1,11 +1,4 @@
-"""The app and the viewer: web pages that learn, show, annotate, check, compare and export.
-
-server.py      start and stop; security.py access control; routes.py the calls and pages
-workspace.py   the files and procedures of a folder; state.py one procedure; checks.py its
-               checked videos
-jobs.py        slow work in separate processes; tasks.py their work; watching.py new videos
-static/        the pages: plain modules without a build; strings.js has every text
-"""
+"""The app and the viewer: web pages that learn, show, annotate, check, compare and export."""
 
 from __future__ import annotations
 

@@ -22,8 +22,6 @@ def short_hash(text: str, size: int = 8) -> str:
 
 
 class Part(NamedTuple):
-    """A segment with the number of its step in the procedure that checked the video."""
-
     start: float
     end: float
     step: int
@@ -44,10 +42,7 @@ class CheckedVideo:
         return f"c{short_hash(self.path)}"
 
     def parts_now(self, document: Document, fingerprint: str) -> list[Part]:
-        """Segments in current steps, without those that were merged into background.
-
-        Another revision of the procedure numbered its steps differently, so its names count.
-        """
+        """Another revision of the procedure numbered its steps differently, so its names count."""
         now: Any = dict(enumerate(document.now))
         if self.fingerprint != fingerprint:
             listed = self.report.get("steps", ())
@@ -73,8 +68,6 @@ def _read_check(path: Path, _: int) -> CheckedVideo:
 
 
 class Checks:
-    """The checked videos of the procedure in a `folder`: one file each, in the cache."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = cache_dir() / "checked" / short_hash(str(folder.resolve()))
 
@@ -87,7 +80,6 @@ class Checks:
                 path.unlink(missing_ok=True)
 
     def all(self) -> list[CheckedVideo]:
-        """All checked videos, oldest first."""
         found = []
         for stamp, path in self._files():
             with suppress(OSError, ValueError, KeyError, TypeError):
@@ -96,7 +88,6 @@ class Checks:
 
     @property
     def stamp(self) -> str:
-        """Changes whenever a checked video is added, checked again or removed."""
         return short_hash(repr(self._files()))
 
     def _files(self) -> list[tuple[int, Path]]:

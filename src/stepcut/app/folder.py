@@ -30,7 +30,6 @@ class Folder:
         self.root, self.closed = root.resolve(), closed
 
     def find(self, name: str, folder: bool = False) -> Path:
-        """The resolved path of an existing file or folder; refuses what lies outside."""
         if self.closed:
             raise OptionError("files can only be chosen in the app. Run: stepcut app FOLDER")
         try:
@@ -44,7 +43,7 @@ class Folder:
         return path
 
     def _spelled(self, name: str) -> Path:
-        """The path of a name from `shown`, which escapes bytes that are not UTF-8."""
+        """Take back the escapes of `shown`."""
         path = self.root
         for part in PurePath(name).parts:
             path /= part
@@ -54,12 +53,11 @@ class Folder:
         return path
 
     def shown(self, path: Path) -> str:
-        """The path relative to `root`, as printable text; `find` takes it back."""
+        """The path relative to `root`, with bytes that are not UTF-8 escaped."""
         inside = path.relative_to(self.root) if path.is_relative_to(self.root) else path
         return printable(inside.as_posix())
 
     def place(self, *parts: str) -> Path:
-        """The path of a file or folder to write; refuses links, which may lead elsewhere."""
         path = self.root
         for part in parts:
             path /= part
@@ -71,13 +69,11 @@ class Folder:
         return path
 
     def open(self, path: Path) -> BinaryIO:
-        """Open a file to read it; refuses a link in any part of its path."""
         self.place(*path.relative_to(self.root).parts)
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         return os.fdopen(os.open(path, flags), "rb")
 
     def check_links(self, path: Path) -> None:
-        """Refuse a folder with links to files outside, before they are read."""
         for file in all_files(path, procedures=True) if path.is_dir() else ():
             if isinstance(file, Path) and not self.holds(file):
                 raise OptionError(
@@ -86,14 +82,13 @@ class Folder:
                 )
 
     def holds(self, path: Path) -> bool:
-        """Whether a path, with all links followed, lies below `root`."""
         try:
             return path.resolve().is_relative_to(self.root)
         except (OSError, RuntimeError):
             return False
 
     async def receive(self, name: str, length: int, pieces: AsyncIterable[bytes]) -> str:
-        """Write an upload to a new file, whole or not at all; return its path below `root`."""
+        """Write an upload to a new file, whole or not at all."""
         shown = repr(name[:200])
         plain = safe_name(name.replace("/", "_").replace("\\", "_")).name
         if self.closed or Path(plain).suffix.lower() not in VIDEO_SUFFIXES:
@@ -118,8 +113,7 @@ class Folder:
         return f"{UPLOADS}/{target.name}"
 
     def clear(self, busy: Collection[str] = ()) -> None:
-        """Remove what killed servers left: unfinished uploads, and exports whose token is not
-        `busy`."""
+        """Remove unfinished uploads of killed servers, and exports whose token is not `busy`."""
         uploads = self.root / UPLOADS
         for folder in (self.root, uploads) if not uploads.is_symlink() else (self.root,):
             with contextlib.suppress(OSError):
@@ -136,7 +130,6 @@ class Folder:
 
 @contextlib.contextmanager
 def beside(target: Path, job: str) -> Iterator[Path]:
-    """A new place beside `target` for what a job makes; it does not stay."""
     fresh = target.with_name(f".{target.name}.{job[-8:]}.part")
     shutil.rmtree(fresh, ignore_errors=True)  # of an earlier start of this job
     try:
@@ -146,7 +139,6 @@ def beside(target: Path, job: str) -> Iterator[Path]:
 
 
 def without_path(error: Exception, path: str | os.PathLike[str]) -> str:
-    """The message of an error in one line; pages show the name of the file beside it."""
     return " ".join(str(error).split()).removeprefix(f"{printable(os.fspath(path))}: ")
 
 
@@ -155,7 +147,7 @@ def _no_links(path: str, flags: int) -> int:
 
 
 def _put_beside(part: Path, name: str) -> Path:
-    """Rename a finished file to name, name-2, name-3, ...: the first that is not taken."""
+    """Rename to the first of name, name-2, name-3, ... that is not taken."""
     stem, suffix = os.path.splitext(name)
     for count in itertools.count(1):
         path = part.with_name(name if count == 1 else f"{stem}-{count}{suffix}")

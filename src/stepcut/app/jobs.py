@@ -1,12 +1,10 @@
 """Jobs: slow work in separate processes. Each job is a folder, so it survives page and server.
 
-    job.json     the request, written once by the server
-    state.json   the progress, written by the process
-    result.json  the result
-    cancel       exists once the job is cancelled
-    lock         held by the process that runs the job
-
-Interrupted jobs are started again; finished parts come from the cache.
+job.json     the request, written once by the server
+state.json   the progress, written by the process
+result.json  the result
+cancel       exists once the job is cancelled
+lock         held by the process that runs the job
 """
 
 import contextlib
@@ -33,12 +31,9 @@ from stepcut.progress import Event
 FINISHED = ("done", "failed", "cancelled")
 MOST_STARTS = 3
 KEPT = 7 * 86_400.0
-"""Seconds that a finished job stays in the list."""
 GRACE = 3.0
-"""Seconds that a cancelled process has to stop by itself."""
 TICK = 0.1
 UPDATE = 0.25
-"""Seconds between two progress updates."""
 _CODE = "from stepcut.app.jobs import main; main(sys.argv[1])"
 
 
@@ -47,7 +42,6 @@ class Job:
         self.folder, self.id = folder, folder.name
         self.request: dict[str, Any] = read_json(folder / "job.json")
         self.kind = str(self.request["kind"])
-        """learn, teach, check, export, copies or suggest."""
 
     @property
     def state(self) -> dict[str, Any]:
@@ -90,8 +84,6 @@ class Job:
 
 
 class Loop:
-    """Work that a thread repeats, with pauses, until it is closed."""
-
     def __init__(self, work: Callable[[], None], pause: float) -> None:
         self.work, self.pause, self.ending = work, pause, threading.Event()
         self.thread: threading.Thread | None = None
@@ -126,7 +118,7 @@ class Jobs:
     # ---------- requests
 
     def start(self, kind: str, args: Mapping[str, Any], about: Path, title: str) -> Job:
-        """Queue a job, or return an identical job that is waiting or running."""
+        """Queue a job, or return an identical job that is not finished."""
         with self._lock:
             same = {"kind": kind, "args": dict(args), "about": str(about.resolve())}
             for job in self.all():
@@ -139,7 +131,6 @@ class Jobs:
             return self._read(folder)
 
     def all(self) -> list[Job]:
-        """All jobs, oldest first."""
         found = []
         for path in self.folder.glob("*/job.json"):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -152,7 +143,6 @@ class Jobs:
         return next((job for job in self.all() if job.id == name), None)
 
     def cancel(self, job: Job) -> None:
-        """Stop a job; finished parts are kept, and it can be resumed."""
         if job.is_finished:
             raise job.refuse(" and cannot be cancelled.")
         with self._lock:
@@ -180,12 +170,10 @@ class Jobs:
     # ---------- processes
 
     def open(self) -> None:
-        """Run jobs until `close`, including those of an earlier server."""
         self._prune()
         self._loop.open()
 
     def close(self) -> None:
-        """Stop the processes; their jobs continue when a server starts again."""
         self._loop.close()
         for process in self._processes.values():
             process.terminate()
@@ -246,7 +234,6 @@ class Jobs:
                 os.kill(process.pid if process else int(job.state["pid"]), number)
 
     def _prune(self) -> None:
-        """Delete finished jobs that are old, or that a later one of the same kind follows."""
         jobs = self.all()
         last = {(job.kind, job.request["about"]): job for job in jobs}
         for job in jobs:
@@ -277,7 +264,6 @@ def main(folder: str) -> None:
 
 
 def run(folder: Path) -> None:
-    """Run the job in this folder, unless another process runs it already."""
     job = Job(folder)
     with contextlib.suppress(Timeout), FileLock(folder / "lock", timeout=0):
         signal.signal(signal.SIGTERM, _terminate)
@@ -297,8 +283,6 @@ def run(folder: Path) -> None:
 
 
 class Progress:
-    """Progress hook that writes the state of the job a few times per second."""
-
     def __init__(self, job: Job) -> None:
         self.job, self.stage, self.last = job, "", 0.0
 

@@ -1,8 +1,4 @@
-"""The calls and pages of the server: about the workspace and its jobs, and about one procedure.
-
-A call is a function of the workspace or the procedure, and of the values in the request: those of
-the JSON body, the query and the path. What it returns is sent as JSON, unless it is a response.
-"""
+"""The calls and pages: functions of the workspace or procedure and of the request."""
 
 import re
 from collections.abc import AsyncIterator, Callable
@@ -66,7 +62,6 @@ BEHIND = "Another window changed the procedure"
 NEXT = 3
 MOST_PROBED = 50
 LONGEST_AUTHOR = 100
-"""Characters of a name in the history."""
 BEGINNINGS = (
     (0, b"\x1a\x45\xdf\xa3", "video/webm"),  # also .mkv, which browsers play under this name
     (0, b"OggS", "video/ogg"),
@@ -76,7 +71,6 @@ BEGINNINGS = (
     (0, b"\x00\x00\x01\xba", "video/mpeg"),
     (0, b"\x47", "video/mp2t"),
 )
-"""Content type by the bytes at an offset; all others are sent as video/mp4."""
 
 
 # ---------- pages and their files
@@ -90,7 +84,7 @@ def static_files() -> dict[str, bytes]:
 
 @cache
 def static_address() -> str:
-    """Path of the static files; it changes with their content, so browsers can cache them."""
+    """It changes with the content, so browsers can cache the files."""
     return f"files/{sha256(b''.join(static_files().values())).hexdigest()[:12]}"
 
 
@@ -105,10 +99,6 @@ def imports(script: str) -> set[str]:
 
 
 def page_route(name: str, data: str, up: str = "") -> Route:
-    """Route of one page: `name.html` in the common frame, with `name.js` and all its imports.
-
-    `data` is the first request of the page; `up` leads to the static files.
-    """
     files, address = static_files(), up + static_address()
     kinds = {".css": "stylesheet", ".js": "modulepreload"}
     wanted = {*imports(f"{name}.js"), *(file for file in files if file.endswith(".css"))}
@@ -137,7 +127,7 @@ async def static_file(request: Request) -> Response:
 
 
 class Json(Response):
-    """A JSON response; bytes of file names that are not UTF-8 are escaped."""
+    """JSON in which bytes of file names that are not UTF-8 are escaped."""
 
     media_type = "application/json"
 
@@ -178,7 +168,6 @@ def names_in(values: Values, key: str) -> list[str]:
 
 
 async def error_response(_: Request, error: Exception) -> Response:
-    """Return an error as a JSON message; any other than those of stepcut is a bug, and a 500."""
     if isinstance(error, HTTPException):
         return Json({"error": error.detail}, error.status_code, error.headers)
     status = 507 if isinstance(error, OutputError) else 422
@@ -246,12 +235,10 @@ def start(viewer: Viewer, kind: str, **args: Any) -> Values:
 
 
 def state(viewer: Viewer, values: Values) -> Values:
-    """Everything that the page shows; nothing if its stamp is the one that is `known`."""
     return {} if values.get("known") == viewer.stamp else viewer.state()
 
 
 def change(verb: str, viewer: Viewer, values: Values) -> Values | Response:
-    """Apply, undo or redo one edit, or set a step's severity; answers when it is on disk."""
     edits, wish = viewer.edits, values.get("edit", {})
     if verb == "severity":
         wish = {"do": verb, "step": values.get("step"), "severity": values.get("severity")}
@@ -281,7 +268,6 @@ def teach(viewer: Viewer, values: Values) -> Values:
 
 
 def back(viewer: Viewer, values: Values) -> Values:
-    """Go back to the state after the change `to`, by default before the last teaching."""
     check_revision(viewer, values)
     to, before = values.get("to"), viewer.fingerprint
     if to is None:
@@ -310,7 +296,6 @@ def path_of(viewer: Viewer, key: str) -> Path:
 
 @lru_cache(maxsize=4096)
 def media_type(path: str, _: tuple[int, ...]) -> str:
-    """Content type of a video, from its content; VideoError for a file that is not a video."""
     probe(path)
     with open(path, "rb") as file:
         head = file.read(16)
@@ -320,7 +305,6 @@ def media_type(path: str, _: tuple[int, ...]) -> str:
 
 
 def video(viewer: Viewer, values: Values) -> Response:
-    """Send a video, or a range of its bytes; untrusted procedures may name any file."""
     path = path_of(viewer, values["key"])
     now = path.stat()
     kind = media_type(str(path), (now.st_ino, now.st_size, now.st_mtime_ns))
@@ -337,11 +321,7 @@ def about(viewer: Viewer, values: Values) -> Values:
 
 
 def copies(viewer: Viewer, values: Values) -> Values:
-    """Start a job that makes copies of videos that the browser cannot play.
-
-    `codecs` are those it can decode, and `videos` lists keys that need a copy in any case.
-    Returns the keys that need a copy, those that have one, and those that cannot be copied.
-    """
+    """Make copies of videos that need one: those in `videos`, and those not in `codecs`."""
     kind, codecs = text_of(values, "kind", "mp4"), frozenset(names_in(values, "codecs"))
     choose("kind", kind, KINDS)
     there = {key: path for key, path in viewer.paths().items() if path and Path(path).is_file()}
@@ -525,8 +505,6 @@ def procedure_routes(watching: Watching) -> list[Route]:
 
 
 class Subjects:
-    """Find the subject of each request: the workspace, or a procedure as it is on disk now."""
-
     def __init__(self, workspace: Workspace, router: Router) -> None:
         self.workspace, self.router = workspace, router
 
@@ -540,7 +518,6 @@ class Subjects:
 
 
 def make_app(space: Workspace, token: str, host: str = "127.0.0.1") -> Guard:
-    """The guarded application: `stepcut app`, or `stepcut view` with one procedure open."""
     watching = Watching(space)
 
     @asynccontextmanager

@@ -29,11 +29,9 @@ HEADERS = {
     "cache-control": "no-store",
 }
 MEDIA = {"content-security-policy": "sandbox; default-src 'none'; media-src 'self'"}
-"""Headers of videos, which strangers may have made: opened alone, they can do nothing."""
+"""Strangers may have made videos: opened alone, they can do nothing."""
 LARGEST = 4 * 2**20
-"""Maximum bytes of a JSON body: the paths of some thousand videos."""
 UPLOAD = "application/octet-stream"
-"""Content type of uploads; their route limits the size."""
 PATIENCE = 5.0
 """Seconds for a JSON body to arrive, and between two pieces of an upload."""
 
@@ -46,7 +44,6 @@ def is_address(name: str, kind: str = "version") -> bool:
 
 
 def impatient(scope: Scope, receive: Receive) -> Receive:
-    """Limit the time of `receive`: in total for JSON, between two pieces for an upload."""
     upload = Headers(scope=scope).get("content-type", "").startswith(UPLOAD)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE
@@ -69,7 +66,7 @@ def impatient(scope: Scope, receive: Receive) -> Receive:
 
 
 class Guard:
-    """Middleware that refuses foreign requests, strips the token and adds security headers."""
+    """Refuse foreign requests, strip the token and add security headers."""
 
     def __init__(self, app: ASGIApp, token: str, host: str = "127.0.0.1") -> None:
         self.app, self.token, self.names = app, token, {host.lower()}
@@ -125,10 +122,7 @@ class Guard:
         return None
 
     def accepts_host(self, host: str) -> bool:
-        """Whether the Host header names this server, which prevents DNS rebinding.
-
-        A server bound to all addresses accepts any numeric address, because rebinding needs a name.
-        """
+        """Prevent DNS rebinding, which needs a name: numbers reach an open server."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:

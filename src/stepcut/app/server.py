@@ -45,8 +45,6 @@ REDIRECT = """<!doctype html><meta charset="utf-8"><title>stepcut</title>
 
 
 class TimedProtocol(H11Protocol):
-    """HTTP protocol that closes connections without a complete request."""
-
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._asked = self.loop.time()
@@ -68,8 +66,6 @@ class TimedProtocol(H11Protocol):
 
 
 class Running:
-    """The server of a workspace, with an `address` and a `close()` method."""
-
     def __init__(self, workspace: Workspace, port: int = 0, host: str = "127.0.0.1") -> None:
         self.workspace = workspace
         only = workspace.only
@@ -107,11 +103,7 @@ class Running:
         return f"<p>{link}; edits are saved in {escape(str(self.viewer.folder))}</p>"
 
     def open_browser(self, place: str = "") -> None:
-        """Open the page in the browser without waiting, at a `place` such as `#video@5`.
-
-        The address contains the token, and all users of a machine can see command lines. So the
-        browser opens a private file that redirects to the address.
-        """
+        """Open a private file that redirects: all users can see the token in command lines."""
         folder = cache_dir() / "opening"
         folder.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder, suffix=".html")  # readable by this user only
@@ -141,10 +133,7 @@ class Running:
 
 
 def _listen_again(place: Path, host: str, port: int) -> tuple[socket.socket, str]:
-    """Listen where the last server of this `place` did, so that open pages find it again.
-
-    Its port and token are in a private file of the user's state folder.
-    """
+    """Listen where the last server of this `place` did, so that open pages find it again."""
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
     file = state_folder() / "app" / f"{digest}.json"
     known: dict[str, Any] = {}
@@ -185,10 +174,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def kept(shown: Procedure, whose: str = "") -> Path:
-    """Folder in the state folder for a procedure or labels without one, named by their content.
-
-    `whose` separates annotators that start with the same labels.
-    """
+    """Save a procedure or labels without a folder; `whose` separates annotators."""
     check_kind("procedure", shown, Procedure, "a procedure, or the path of one")
     segments = {
         name: [(s.start, s.end, s.step) for s in timeline]
@@ -210,10 +196,7 @@ def kept(shown: Procedure, whose: str = "") -> Path:
 def outline_of(
     labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str
 ) -> Procedure:
-    """A procedure without a model, from labels and the paths of their videos.
-
-    A timeline of unknown duration ends with its video, so that all of it can be labelled.
-    """
+    """A procedure without a model; a timeline of unknown duration ends with its video."""
     timelines = {}
     for name, timeline in zip(short_names(list(labels)), labels.values(), strict=True):
         video = videos.get(name)

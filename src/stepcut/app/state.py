@@ -39,16 +39,11 @@ from stepcut.timeline import Segment, Timeline
 
 @dataclass(frozen=True)
 class OtherTimelines:
-    """Timelines of another procedure or annotator, shown beside those of a procedure."""
-
     name: str
     timelines: Mapping[str, Timeline]
 
     def rows(self, document: Document) -> dict[str, list[tuple[Any, ...]]]:
-        """Segments by video: start, end, name, colour, ink, and the number of our matching step.
-
-        Equal names match. The other steps are matched one to one, by the time they share.
-        """
+        """Segments: start, end, name, colour, ink, and the number of our matching step."""
         steps = [step.name for step in document.steps]
         theirs = {
             name: each.rename(spell(each.steps, steps)) for name, each in self.timelines.items()
@@ -86,7 +81,6 @@ POINTS = 2000
 
 
 def read_features(outline: Procedure) -> list[Features]:
-    """Read the features that a procedure was learned from; none if they are not available."""
     source = outline.config.source
     if source and not any(outline.videos.values()):
         with suppress(StepcutError, OSError):
@@ -96,7 +90,7 @@ def read_features(outline: Procedure) -> list[Features]:
 
 
 def curves_of(features: Sequence[Features]) -> dict[str, dict[str, Any]]:
-    """Channels or principal components by recording: names, values from 0 to 1, seconds between."""
+    """By recording: names of channels or principal components, values 0 to 1, seconds between."""
     if not features:
         return {}
     flat = {one.name: one.rows.reshape(len(one.rows), -1).astype(np.float64) for one in features}
@@ -129,7 +123,7 @@ def _thin(rows: NDArray[np.float64], most: int) -> NDArray[np.float64]:
 
 
 def recordings(outline: Procedure) -> dict[str, tuple[str, str | None]]:
-    """Names and paths of training videos by key, which names the recording, not its place."""
+    """Names and paths by key, which names the recording: an old page never gets another video."""
     found = {}
     for name, path in outline.videos.items():
         content = f"{name}\n{path}\n{outline.learned.digests.get(name)}".encode(errors="replace")
@@ -157,11 +151,7 @@ def _drawn(document: Document, video: str) -> tuple[object, ...]:
 
 
 class Viewer:
-    """One procedure with its edits, videos, checked videos and jobs.
-
-    Everything it shows belongs to the revision that `refresh` has read. Keys of videos change
-    with the recording, so an old page never gets the video of another revision.
-    """
+    """One procedure with its edits, videos, checked videos and jobs, as `refresh` has read it."""
 
     def __init__(
         self,
@@ -173,10 +163,6 @@ class Viewer:
         videos: Mapping[str, str | None] | None = None,
         beside: OtherTimelines | None = None,
     ) -> None:
-        """Read the `folder` of a procedure; `trust` allows it to run custom code.
-
-        Videos in `files` can be selected for checks; `videos` gives new paths of videos, by name.
-        """
         self.folder, self.files, self.jobs, self.trust = folder, files, jobs, trust
         self.beside = beside
         self.edits = Edits(folder)
@@ -196,7 +182,6 @@ class Viewer:
         self.edits.refresh()
 
     def recordings(self, outline: Procedure | None = None) -> dict[str, tuple[str, str | None]]:
-        """The training videos by key, where they are now."""
         found = recordings(outline or self.edits.outline)
         return {
             key: (name, self.moved.get((name, path), path)) for key, (name, path) in found.items()
@@ -216,7 +201,6 @@ class Viewer:
 
     @property
     def stamp(self) -> str:
-        """Changes whenever the state does."""
         return f"{self.edits.revision}-{self.checks.stamp}-{len(self.changed())}"
 
     def state(self) -> dict[str, Any]:
@@ -314,11 +298,7 @@ class Viewer:
         ]
 
     def changed(self) -> set[str]:
-        """Names of the videos whose content differs from the learned one.
-
-        A thread compares them once per learned model, since reading large videos takes long. It
-        adds names as it finds them; a page that is loaded at once waits for a second.
-        """
+        """Compare contents in a thread, which takes long; a page waits for a second."""
         if self._changed is None or self._changed[0] != self.fingerprint:
             self._changed = (self.fingerprint, set())
             thread = Thread(target=self._compare, args=(self._changed[1],), daemon=True)

@@ -31,7 +31,7 @@ Args = Mapping[str, Any]
 
 
 def _learn(args: Args, progress: Hook) -> dict[str, Any]:
-    """Learn a new procedure; one that has got its name in the meantime is never replaced."""
+    """Never replace a procedure that has got the name in the meantime."""
     options = {key: args[key] for key in ("labels", "recipe") if args.get(key)}
     steps, output = args["steps"], Path(args["output"])
     files = Folder(Path(args.get("root", output.parent)))
@@ -126,7 +126,7 @@ def _copies(args: Args, progress: Hook) -> dict[str, str]:
 # ---------- export
 
 LINKED = ("elan", "boris", "label-studio")
-"""Formats whose program opens the video by the path in the file."""
+"""Their programs open the video by the path in the file."""
 THINGS = ("labels", "clips", "budget-csv", "budget-xlsx", "report", "plan")
 FILES = {
     "budget-csv": ("time-budget.csv", "seconds per step and video"),
@@ -137,8 +137,6 @@ FILES = {
 
 
 class Wish(NamedTuple):
-    """What to export: some of `THINGS`; labels need formats, and some of these a frame rate."""
-
     what: Sequence[str]
     formats: Sequence[str] = ()
     rate: str | None = None
@@ -188,7 +186,6 @@ def preview(
 
 
 def check_target(target: Path, files: Iterable[str]) -> None:
-    """Refuse to write `files` into `target` through links, which may lead elsewhere."""
     places = Folder(target.parent)
     for file in files:
         places.place(target.name, *PurePosixPath(file).parts)
@@ -267,7 +264,6 @@ def write_labels(
 
 
 def pack(result: Mapping[str, Any]) -> tuple[str, bytes]:
-    """Return name and bytes of a download: the only exported file, or a zip of all."""
     folder, files = Path(result["folder"]), list(result["files"])
     places = Folder(folder.parent)
     if len(files) == 1:

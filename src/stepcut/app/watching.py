@@ -23,34 +23,25 @@ from stepcut.procedure.folder import OURS
 from stepcut.procedure.store import read_config
 
 Stamp = tuple[int, int, int]
-"""(size in bytes, mtime in ns, ctime in ns)."""
+"""Bytes, mtime in ns, ctime in ns."""
 EVERY = 2.0
-"""Seconds between two looks of the app into its watched folders."""
 SETTLED = 3.0
-"""Seconds without a change after which the app checks a file."""
 
 
 def journal_of(folder: Path, procedure: Path | None = None) -> Path:
-    """Return the journal of a watched `folder`, outside of it, since others may write there.
-
-    The app has one for each `procedure`.
-    """
+    """Outside of the watched folder, since others may write there."""
     places = [folder.resolve(), *([procedure.resolve()] if procedure else [])]
     digest = hashlib.sha256(b"\n".join(map(os.fsencode, places))).hexdigest()[:16]
     return state_folder() / "watch" / f"{digest}.jsonl"
 
 
 class Journal:
-    """An append-only file of JSON lines that only this user can change.
-
-    A file that cannot be written, is a link, or that another user owns or can change, raises an
-    `OutputError`.
-    """
+    """An append-only file of JSON lines that only this user can change."""
 
     def __init__(self, path: Path, make_folder: bool = False) -> None:
         self.path = path
         self.done: dict[tuple[str | int, ...], str] = {}
-        """Verdict by (path, basis, size, mtime in ns); for a failed video also the ctime in ns."""
+        """Verdict by path, basis, size, mtime; for a failed video also ctime."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
         flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
@@ -76,7 +67,6 @@ class Journal:
                 self._take(json.loads(line))
 
     def lock(self) -> None:
-        """Refuse to run beside another watch with this journal, which would report twice."""
         with suppress(ImportError):  # Windows has no such locks
             import fcntl
 
@@ -91,7 +81,6 @@ class Journal:
                 pass  # some network disks have no locks
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Append one line with its wall-clock time, and wait until it is on disk."""
         with output_errors(self.path):
             self.file.write(json.dumps({"time": wall_clock(), **entry}).encode() + b"\n")
             os.fsync(self.file.fileno())
@@ -115,7 +104,6 @@ class Journal:
 
 
 def _distrust(state: os.stat_result) -> str:
-    """Why others could change or misuse a file, or an empty string."""
     if not stat.S_ISREG(state.st_mode) or is_hole(state):
         return "is not a regular file"
     if sys.platform == "win32":
@@ -139,12 +127,7 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 class Arrivals:
-    """The videos of a `folder` and its sub-folders as they arrive.
-
-    A video is ready once it has not changed for `settle` seconds. The `journal` records which
-    videos are finished, and on which `basis`: what determines the result, such as a fingerprint of
-    the procedure and the options.
-    """
+    """Videos below a `folder` that the journal lacks on a `basis`, such as a fingerprint."""
 
     def __init__(
         self,
@@ -158,10 +141,8 @@ class Arrivals:
         self.basis, self.suffixes = basis, suffixes
         self.seen: dict[tuple[Path, Stamp], float] = {}
         self.running: dict[str, list[tuple[Path, Stamp]]] = {}
-        """In the app, the videos of each check that was started, by the job's id."""
 
     def ready(self) -> Iterator[tuple[Path, Stamp]]:
-        """Yield every new video that has stopped growing, in order of arrival."""
         now, waiting = time.monotonic(), self.waiting()
         self.seen = {each: self.seen.get(each, now) for each in waiting}
         for path, stamp in waiting:
@@ -173,7 +154,6 @@ class Arrivals:
                 yield path, stamp
 
     def finish(self, path: Path, stamp: Stamp, record: Mapping[str, Any]) -> None:
-        """Write the `record` of a video, with its verdict, to the journal."""
         # A failed video is tried again when anything changes, including its permissions.
         version = stamp if "error" in record else stamp[:2]
         done = (str(path.absolute()), self.basis(), *version)
@@ -187,7 +167,6 @@ class Arrivals:
         return [verdict for _, _, verdict in self._videos() if verdict]
 
     def _videos(self) -> Iterator[tuple[Path, Stamp, str]]:
-        """Yield each video, its version, and its current verdict or ""."""
         basis, done = self.basis(), self.journal.done
         # Includes folders that look like a procedure, so that such files cannot hide a video.
         for path in map(Path, map(str, all_files(self.folder, procedures=True))):
@@ -199,15 +178,11 @@ class Arrivals:
 
 
 class Watching:
-    """Check new videos in the watched folders of all procedures, until it is closed.
-
-    A problem with one procedure, folder or video stops no other.
-    """
+    """Check new videos of all procedures; a problem with one stops no other."""
 
     def __init__(self, workspace: Workspace, settle: float = SETTLED) -> None:
         self.workspace, self.settle = workspace, settle
         self.problems: dict[Path, str] = {}
-        """What prevents watching or checking, a line each, by the folder of the procedure."""
         self._watched: dict[Path, Arrivals] = {}
         self._loop = Loop(self.look, EVERY)
         self.open = self._loop.open
@@ -236,7 +211,7 @@ class Watching:
             self.problems[procedure] = "\n".join(problems)
 
     def _look_at(self, procedure: Path) -> list[str]:
-        """Look into the folder of one procedure; return why some of its files are not checked."""
+        """Return why some files of one procedure are not checked."""
         checks, jobs, files = Checks(procedure), self.workspace.jobs, self.workspace.files
         folder, before = checks.watched, self._watched.get(procedure)
         if before is not None and before.folder != folder:

@@ -34,14 +34,13 @@ from stepcut.settings import check_chosen
 
 VAGUE = {"videos", "video", "films", "recordings", "clips", "data", UPLOADS}
 FIXED = ("steps", "rate")
-"""Settings of the method that have a key of their own, or that the features decide."""
 DEEPEST = 3
 THUMBS = 3
 LABEL_SUFFIXES = {form.suffix.lower() for form in FORMATS.values()}
 
 
 class Workspace:
-    """Everything below the folder `root`; nothing outside it is listed or written."""
+    """Nothing outside the folder `root` is listed or written."""
 
     def __init__(self, root: Path, trust: bool = False) -> None:
         if not root.is_dir():
@@ -54,7 +53,6 @@ class Workspace:
 
     @classmethod
     def around(cls, folder: Path, trust: bool = False, **shown: Any) -> Self:
-        """A workspace of the procedure in `folder` alone; `shown` goes to `Viewer`."""
         place = folder_here(folder).resolve()
         space = cls(place.parent if place.parent.is_dir() else Path(place.anchor), trust)
         space.files.closed, space.jobs = True, Jobs(place)
@@ -119,14 +117,12 @@ class Workspace:
         return self._read[folder][1]
 
     def restore(self, name: str) -> None:
-        """Show the last readable state of a damaged procedure, by its id; nothing is deleted."""
         folder = self.folder_of(name)
         if folder is None:
             raise OptionError("this procedure no longer exists.", setting="id", value=name)
         restore(folder)
 
     def viewer(self, name: str) -> Viewer | None:
-        """The procedure of this id as it is on disk now, or None."""
         found = self.only or self._viewers.get(name)
         if self.only is not None and name != self.id_of(self.only.folder):
             return None
@@ -175,7 +171,6 @@ class Workspace:
     # ---------- learning
 
     def learn(self, request: Mapping[str, Any]) -> Job:
-        """Start to learn a procedure. Errors in the request are raised before any work."""
         files = self.files
         videos = as_items("videos", request.get("videos", ()), str, "a list of videos")
         paths = [files.find(name) for name in videos]
@@ -225,7 +220,6 @@ class Workspace:
 
 
 def _name_of(video: Path) -> str:
-    """The name of a procedure without one: that of the nearest folder with a telling name."""
     telling = (folder.name for folder in video.parents if folder.name.lower() not in VAGUE)
     return next(telling, "") or "procedure"
 
@@ -237,6 +231,5 @@ def _count_files(folder: Path, suffixes: Collection[str]) -> int:
 
 
 def _changed(folder: Path) -> float:
-    """Time of the last training or correction of a procedure."""
     files = [folder / name for name in (CURRENT, EVENTS, "config.json", "edits.json")]
     return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)

@@ -7,7 +7,6 @@ from stepcut.progress import Bar
 
 
 def say(text: str) -> None:
-    """Print one line on standard error, replacing a progress bar if there is one."""
     Bar.clear()
     line = " ".join(part.strip() for part in text.splitlines())
     print(f"stepcut: {printable(line)}", file=sys.stderr)

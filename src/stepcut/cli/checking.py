@@ -52,7 +52,6 @@ from stepcut.settings import check_number
 from stepcut.timeline import Timeline, clock
 
 OPERATIONAL = 5
-"""Exit code of `watch` and `guide` if the disk, the journal or the webhook fails."""
 WORSE = (0, 4, 1, 3, 2)
 Record = Mapping[str, Any]
 
@@ -91,11 +90,6 @@ def segment(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> int:
-    """Check the videos and print each report as soon as it is ready.
-
-    Returns 1 if a video deviates, 2 if one cannot be checked, 3 for another task, 4 if one is
-    inconclusive.
-    """
     if note := read_outline(args.procedure).untaught:
         say(note)
 
@@ -139,11 +133,7 @@ def worst(codes: Iterable[int]) -> int:
 
 
 def watch(args: argparse.Namespace) -> int:
-    """Check each new video once it has stopped growing, until a signal arrives.
-
-    With --once, the exit code is that of `stepcut check` for all videos in the folder, including
-    those checked before; otherwise 0. OPERATIONAL if the disk, the journal or the webhook fails.
-    """
+    """With --once, the exit code is that of `check` for all videos in the folder."""
     if args.webhook is not None:
         check_webhook(args.webhook)
     limits = chosen_limits(args)
@@ -182,10 +172,7 @@ def watch(args: argparse.Namespace) -> int:
 def _watch(
     arrivals: Arrivals, check: Callable[[Path], dict[str, Any]], args: argparse.Namespace
 ) -> bool:
-    """Check and deliver until a signal arrives or, with --once, all is done.
-
-    Returns whether a delivery was lost; the journal has its video.
-    """
+    """Return whether a delivery was lost; the journal has its video."""
     webhook = Webhook(args.webhook) if args.webhook else None
     lost = False
 
@@ -264,7 +251,7 @@ def reopen(place: str, trust: bool) -> Iterator[Procedure]:
 
 
 def fingerprint(procedure: Procedure, limits: Mapping[str, Any]) -> str:
-    """Return a hash of what determines a verdict: the procedure and the options."""
+    """Return a hash of what determines a verdict."""
     expected = procedure.expectations
     held = [
         procedure.config.fingerprint,
@@ -289,11 +276,10 @@ def suffixes_of(spec: FeatureSpec | None) -> Collection[str]:
 # ---------- webhook
 
 RETRY_AFTER = (2.0, 10.0, 60.0)
-"""Seconds before the second, third and last attempt to deliver a record."""
 
 
 def check_webhook(address: str) -> None:
-    """Refuse an invalid web address without showing it, since it may contain secrets."""
+    """Refuse an invalid address without showing it, since it may contain secrets."""
     why = ""
     if "@" in address.partition("://")[2].partition("/")[0]:
         why = "contains a user or a password before an @, which stepcut does not send. Remove them."
@@ -309,15 +295,12 @@ def check_webhook(address: str) -> None:
 
 
 class Webhook(threading.Thread):
-    """Posts records in the background, in their order, and failed ones again."""
-
     def __init__(self, address: str) -> None:
         super().__init__(name="stepcut-webhook", daemon=True)
         self.address = address
         self.waiting: list[tuple[float, int, Record]] = []
-        """(time of the next attempt, number of attempts so far, record)."""
+        """Time of the next attempt, attempts so far, record."""
         self.lost: list[tuple[Record, str]] = []
-        """Records that were given up, and why."""
         self._ending = threading.Event()
         self.start()
 
@@ -346,7 +329,7 @@ class Webhook(threading.Thread):
 
 
 def post(address: str, record: Record, patience: float = 10.0) -> str:
-    """Post a `record` as JSON within `patience` seconds; return the error, or an empty string."""
+    """Return the error, or an empty string."""
     parts = urlsplit(address)
     shown = f"{parts.scheme}://{parts.netloc}"  # the rest may be a secret
     found = [f"no complete answer within {patience:g} s"]
@@ -393,7 +376,6 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 BAR = 24
 KEPT = 4
 SHOWN = 0.005
-"""Smaller probabilities round to 0 % and are not shown."""
 
 
 def guide(args: argparse.Namespace) -> int:
@@ -456,7 +438,7 @@ def follow_pictures(
     realtime: bool = False,
     **waits: Any,
 ) -> Iterator[State]:
-    """Yield a state per sample of a source; with a clip model, they are half a clip late."""
+    """With a clip model, states are half a clip late."""
     length, per_row = clip_length(backbone), frames_per_row(backbone, rate)
     waiting: deque[Sample] = deque()  # until their clips are complete
     notes: list[str] = []

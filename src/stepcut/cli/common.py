@@ -42,7 +42,6 @@ def progress_hook(args: argparse.Namespace) -> Hook:
 
 
 def spec_of(args: argparse.Namespace, like: FeatureSpec | None = None) -> FeatureSpec:
-    """Return the spec of the options; options that were not set are taken from `like`."""
     fields = {name: getattr(args, name) for name in SPEC}
     fields |= {"size": args.input_size, "output": args.output_name}
     if args.fast:
@@ -59,7 +58,7 @@ def label_options(args: argparse.Namespace, *more: str) -> dict[str, Any]:
 
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
-    """Read `NAME=VALUE` words as a dict. Values that are valid JSON are parsed.
+    """Values that are valid JSON are parsed.
 
     >>> read_settings(["loss=tcc", "train.iterations=200"])
     {'loss': 'tcc', 'train.iterations': 200}
@@ -91,11 +90,7 @@ def ask_procedure(
     show_failed: Callable[[str, Exception], None] = lambda *_: None,
     **options: Any,
 ) -> tuple[list[tuple[str, Any]], bool]:
-    """Call a method of a procedure for each video; return the results and whether any failed.
-
-    `show` gets each video and its result, in the order of `videos`, as early as possible.
-    `show_failed` gets the name of each failed video and its error.
-    """
+    """Return the results and whether any failed; `show` gets them in the order of `videos`."""
     hook, names = progress_hook(args), name_videos(videos)
     answers: dict[int, Any] = {}
     done: list[tuple[str, Any]] = []
@@ -176,10 +171,7 @@ def find_moved(
 
 
 def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[str, Timeline]:
-    """Read video name -> timeline from label files or from a learned procedure.
-
-    `how` goes to `read_folder`. The timelines of a procedure contain the paths of their videos.
-    """
+    """Read label files, or a procedure, whose timelines contain the paths of their videos."""
     if format is None and is_procedure(as_path(source)):
         outline = read_outline(source)  # timelines need no model
         return {
@@ -190,7 +182,6 @@ def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[s
 
 
 def this_program() -> str:
-    """Return the command that starts stepcut again from this folder."""
     started = Path(sys.argv[0])
     if started.stem != "stepcut":
         return f"{shlex.quote(sys.executable)} -m stepcut"

@@ -106,7 +106,6 @@ def demo(args: argparse.Namespace) -> int:
 
 
 def draw_flaws(seed: int) -> list[str]:
-    """Draw a missing step, one that comes too early, and a repeated one."""
     random = np.random.default_rng(seed)
 
     def moves_another(step: str) -> bool:  # there must be one mistake in each video
@@ -119,7 +118,6 @@ def draw_flaws(seed: int) -> list[str]:
 
 
 def sketch(timeline: Timeline, end: float) -> str:
-    """Draw a timeline of the toy kitchen as one line of step numbers, from 1 up."""
     times = (np.arange(WIDTH) + 0.5) * end / WIDTH
     return "".join("·" if step < 0 else str(step + 1) for step in timeline.labels(times, STEPS))
 

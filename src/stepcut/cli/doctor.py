@@ -26,12 +26,10 @@ class Fact(NamedTuple):
     name: str
     value: str
     advice: str = ""
-    """What to do; empty if nothing is wrong."""
     fatal: bool = False
 
 
 def doctor(args: argparse.Namespace) -> int:
-    """Print the facts; return 1 if something essential is missing."""
     facts = [*_machine(), *_video(), *_disk()]
     if args.json:
         print(json.dumps([fact._asdict() for fact in facts], indent=1))

@@ -84,9 +84,7 @@ def budget(args: argparse.Namespace) -> int:
 
 
 def group_names(places: Sequence[str]) -> list[str]:
-    """Return a name for each of several folders or files; a single one has an empty name.
-
-    >>> group_names(["novices/", "experts/labels.csv"]), group_names(["novices/"])
+    """>>> group_names(["novices/", "experts/labels.csv"]), group_names(["novices/"])
     (['novices', 'labels'], [''])
     """
     stems = [Path(place).stem for place in places]
@@ -120,7 +118,7 @@ def evaluate(args: argparse.Namespace) -> int:
 
 
 def named_rows(words: list[str]) -> dict[str, list[str]]:
-    """Group `A=P1 B=P2 B=P3` by name; return an empty dict if no word has a name.
+    """Return an empty dict if no word has a name.
 
     >>> named_rows(["A=one.proc", "B=two.proc", "B=three.proc"])
     {'A': ['one.proc'], 'B': ['two.proc', 'three.proc']}
@@ -246,7 +244,6 @@ def convert(args: argparse.Namespace) -> int:
 
 
 def _beside(args: argparse.Namespace) -> Path:
-    """Return the target beside the source: `convert x.xlsx --to csv` writes x.csv."""
     source = Path(args.source)
     if args.to is None or not source.is_file():
         what = "give TARGET, the file to write" if args.to else "give TARGET or --to"

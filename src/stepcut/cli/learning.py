@@ -105,7 +105,6 @@ def _learn_tasks(args: argparse.Namespace) -> int:
 
 
 def state_rate(places: Sequence[str]) -> None:
-    """Report the rate that is assumed for feature files without one."""
     with suppress(StepcutError):  # errors are reported when all files are read
         inputs = find_inputs(places)
         for file in inputs.files if inputs.kind == "feature file" else ():
@@ -119,7 +118,6 @@ def state_rate(places: Sequence[str]) -> None:
 
 
 def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
-    """Warn before any work about too few videos or too many steps; refuse a single video."""
     count = None
     with suppress(StepcutError):  # reported once the settings are checked
         count = len(find_inputs(videos))
@@ -175,7 +173,6 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
 def _known_settings(
     method: str, saved: Mapping[str, Any], args: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the method and settings of --like, without what is not a setting of the method."""
     custom = [] if method in METHODS or args.method else [method]
     custom += filter(is_own, _strings(saved))
     if custom and not args.trust:
@@ -197,7 +194,6 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def default_output(first: str) -> str:
-    """`sandwich/` becomes `sandwich.proc`."""
     path = as_path(first)
     folder = path if path.is_dir() else path.parent
     return f"{(folder if isinstance(folder, Address) else folder.resolve()).name}.proc"
@@ -258,7 +254,6 @@ def teach(args: argparse.Namespace) -> int:
 
 
 def features(args: argparse.Namespace) -> int:
-    """Compute features, write them, and list unusable files; return 2 if there are any."""
     sensors = find_files(args.videos).kind == "sensor file"
     if sensors:
         computed, failures = load_sensors(args.videos, args.rate, args.fps, args.strict)

@@ -84,7 +84,6 @@ def answer(words: Sequence[str]) -> int:
 
 
 def on_desktop() -> bool:
-    """Return whether this is an interactive session on a machine that can show a browser."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or "SSH_CONNECTION" in os.environ:
         return False
     screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
@@ -92,7 +91,6 @@ def on_desktop() -> bool:
 
 
 def explain(error: Exception) -> str:
-    """Describe an error in one sentence. An unexpected error explains how to see its traceback."""
     if isinstance(error, StepcutError):
         return str(error)
     if isinstance(error, MemoryError):
@@ -106,7 +104,7 @@ def explain(error: Exception) -> str:
 
 
 def run_command(name: str, words: Sequence[str]) -> int:
-    """Parse the words of one command, then import and run it, which keeps help fast."""
+    """The command is imported after its words are parsed, which keeps help fast."""
     parser = make_parser(name)
     args = parser.parse_args(words)
     wait_passively()  # before numpy is loaded

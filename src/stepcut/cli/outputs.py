@@ -7,7 +7,6 @@ from stepcut.files.figures import check_picture
 from stepcut.tables import check_table
 
 OUTPUTS = ("output", "out", "budget", "plot", "table")
-"""The options that name a file or a folder to write."""
 
 
 def check_outputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

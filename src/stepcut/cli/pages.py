@@ -23,7 +23,6 @@ from stepcut.procedure.loading import load, read_outline
 
 
 def app(args: argparse.Namespace, space: Workspace | None = None, place: str = "") -> int:
-    """Serve a folder, or another workspace, until a signal arrives; the page opens at `place`."""
     space = space or Workspace(Path(args.folder or "."), args.trust)
     running = Running(space, args.port, args.host)
     print(running.address + place, flush=True)

@@ -33,7 +33,6 @@ HOMES = {
     "labels": "compare budget evaluate agree report clips convert",
     "doctor": "doctor completion",
 }
-"""The modules of this package, each with its commands: functions of their names."""
 PLACES = {name: f"stepcut.cli.{home}:{name}" for home in HOMES for name in HOMES[home].split()}
 LONGEST = 1_000_000_000
 
@@ -62,13 +61,11 @@ FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
 class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does, reading `--set A=1 B=2` as `--set A=1 --set B=2`."""
         if args is not None and "--set" in _options(self):
             args = _spread_settings(args)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Print one line and exit with code 2; suggest the nearest option for an unknown one."""
         words = message.partition("unrecognized arguments:")[2]
         if found := re.search(r"(?<![\w-])--?[a-zA-Z][\w-]*", words):
             message = f"unknown option {found[0]}; {self._advice(found[0])}"
@@ -91,9 +88,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _spread_settings(words: Sequence[str]) -> list[str]:
-    """Put `--set` before each NAME=VALUE that follows another one.
-
-    >>> _spread_settings(["videos/", "--set", "a=1", "b=2", "-k", "3"])
+    """>>> _spread_settings(["videos/", "--set", "a=1", "b=2", "-k", "3"])
     ['videos/', '--set', 'a=1', '--set', 'b=2', '-k', '3']
     """
     spread: list[str] = []
@@ -110,7 +105,6 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def read_words(name: str) -> str:
-    """Read the text of a command, from `words/` or beside the module of a plugin command."""
     folder = resources.files("stepcut.cli") / "words"
     if not (folder / f"{name}.txt").is_file():
         folder = resources.files(find_command(name).rpartition(".")[0])
@@ -118,16 +112,13 @@ def read_words(name: str) -> str:
 
 
 COMMANDS = (*read_words("stepcut").partition("commands:")[2].split(), *WING["command"])
-"""In the order of the overview."""
 
 
 def all_commands() -> tuple[str, ...]:
-    """Return the built-in commands, then those of plugins (`stepcut.commands`)."""
     return tuple(dict.fromkeys((*COMMANDS, *registered("command"))))
 
 
 def find_command(name: str) -> str:
-    """Return the `module:function` of a command, or the module of a plugin, which has `run`."""
     place = PLACES.get(name) or WING["command"].get(name)
     return place or choose("command", name, registered("command"))
 
@@ -152,7 +143,6 @@ def make_parser(name: str) -> Parser:
 
 
 def _add_words(parser: argparse._ActionsContainer, text: str) -> None:
-    """Add the words of a text; indented lines continue the line before."""
     for line in re.split(r"\n(?! )", text.strip()):
         spec, _, about = re.sub(r"\n +", " ", line).partition("  ")
         if spec.startswith("+"):
@@ -197,9 +187,7 @@ def _add_word(parser: argparse._ActionsContainer, spec: str, about: str) -> None
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
-    """Return one line with the required arguments.
-
-    >>> usage(make_parser("clips"))
+    """>>> usage(make_parser("clips"))
     'stepcut clips [options] PROCEDURE -o DIR'
     """
     parts = [parser.prog, "[options]"]

@@ -1,7 +1,4 @@
-"""Corrections: the edits to one learned state, and the events that record them on disk.
-
-`events.jsonl` has everything that people did to a procedure, one event a line, only ever appended.
-"""
+"""The edits to one learned state, and the append-only list of events that records them on disk."""
 
 import contextlib
 import getpass
@@ -24,16 +21,11 @@ from stepcut.procedure.document import Document, Edit, apply
 from stepcut.progress import warn_once
 
 KEPT = 200
-"""Documents in memory, so that undoing the last edits applies no verb."""
 EVENTS = "events.jsonl"
 BASES = ("learn", "teach", "convert")
-"""Events that start a revision without edits."""
 STARTS = (*BASES, "back")
-"""Events after which the earlier edits do not count."""
 MISFITS = (StepcutError, OSError, ValueError, TypeError, KeyError, AttributeError)
-"""What reading damaged records may raise."""
 Made = tuple[str, dict[str, Any]]
-"""The verb and the values of an event."""
 
 
 class StaleEdit(OutputError):
@@ -42,18 +34,14 @@ class StaleEdit(OutputError):
 
 @dataclass(frozen=True)
 class Corrections:
-    """The edits of a person to one learned state, and the document that they make; immutable."""
-
     learned: Document
-    """The learned steps and timelines, before all edits."""
     done: tuple[dict[str, Any], ...] = ()
     undone: tuple[dict[str, Any], ...] = ()
     documents: tuple[Document, ...] = ()
-    """The documents after each of the last edits."""
     at: int = 0
-    """The last event on disk that made this state; 0 if there is none."""
+    """The last event on disk; 0 if there is none."""
     saved: int = 0
-    """The number of edits that are on disk."""
+    """The number of edits on disk."""
 
     @property
     def document(self) -> Document:
@@ -81,17 +69,13 @@ class Corrections:
         return replace(self.do(self.undone[-1]), undone=self.undone[:-1])
 
     def on_disk(self, at: int) -> Self:
-        """Return the list, marked as saved by the event `at`."""
         return replace(self, at=at, saved=len(self.done))
 
 
 def carry(
     before: Corrections, count: int, after: Corrections
 ) -> tuple[Corrections, list[dict[str, Any]]]:
-    """Apply the edits of `before`, except the first `count`, to another learned state, `after`.
-
-    Steps are matched by name. Returns the new list, and the edits that do not fit there.
-    """
+    """Apply later edits of `before` to another learned state; return those that do not fit."""
     document = reduce(apply, before.done[:count], before.learned)
     lost = []
     for edit in before.done[count:]:
@@ -104,7 +88,7 @@ def carry(
 
 
 def _translate(edit: Edit, here: Document, there: Document) -> dict[str, Any]:
-    """Return an `edit` of the document `here` as one of `there`; KeyError if it means nothing."""
+    """Return an `edit` of `here` as one of `there`; KeyError if it means nothing."""
     same = {step.number: there.numbers.get(step.name) for step in here.steps}
     number = {step: other for step, other in same.items() if other is not None}
     made, video = dict(edit), str(edit.get("video"))
@@ -137,17 +121,12 @@ def _translate(edit: Edit, here: Document, there: Document) -> dict[str, Any]:
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that a person did.
-
-    The verb is that of an edit, `undo`, `redo`, `learn`, `teach`, `convert`, or `back` (to the state
-    after the event `to`).
-    """
+    """The verb is that of an edit, undo, redo, learn, teach, convert, or back (to event `to`)."""
 
     id: int
     time: str
     author: str
     revision: str
-    """The learned state that it is about."""
     verb: str
     values: dict[str, Any] = {}
 
@@ -155,9 +134,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 class Log(NamedTuple):
     events: tuple[Event, ...] = ()
     size: int = 0
-    """The length in bytes of all complete lines."""
     damaged: tuple[int, ...] = ()
-    """The numbers of the lines that cannot be read, from 1."""
     torn: bool = False
     """Whether the last line is incomplete: an edit that was never confirmed."""
 
@@ -165,7 +142,6 @@ class Log(NamedTuple):
         return [event for event in self.events if event.revision == revision]
 
     def next(self, revision: str, made: Made, author: str = "") -> Event:
-        """Return the next event; the `author` is by default the user."""
         if not author:
             with contextlib.suppress(Exception):  # the system may know no user
                 author = getpass.getuser()
@@ -173,7 +149,6 @@ class Log(NamedTuple):
         return Event(last + 1, wall_clock(), author, revision, *made)
 
     def plus(self, revision: str, made: Iterable[Made]) -> "Log":
-        """Return the log with more events of one `revision`, which are not on disk."""
         log = self
         for one in made:
             log = log._replace(events=(*log.events, log.next(revision, one)))
@@ -181,7 +156,7 @@ class Log(NamedTuple):
 
 
 def lines_of(events: Iterable[Event]) -> bytes:
-    """Return events as lines of JSON, each of which ends in a checksum of the rest."""
+    """Each line ends in a checksum of the rest."""
     bodies = (json.dumps(msgspec.to_builtins(one), allow_nan=False).encode() for one in events)
     return b"".join(b'%s, "sum": "%s"}\n' % (body[:-1], _checksum(body)) for body in bodies)
 
@@ -216,10 +191,7 @@ def read_log(folder: Path | Address) -> Log:
 
 
 def append(folder: Path, log: Log, events: Sequence[Event]) -> Log:
-    """Append `events` to those in `folder`, on disk when this returns; the caller holds the lock.
-
-    An incomplete last line is cut off. If the disk is full, the file stays as it was.
-    """
+    """Write to disk before returning; the caller holds the lock. A full disk changes nothing."""
     path, lines = folder / EVENTS, lines_of(events)
     if path.is_symlink():  # never write through a link
         write_bytes(path, read_bytes(path)[: log.size] if path.exists() else b"", follow=False)
@@ -253,10 +225,7 @@ def append(folder: Path, log: Log, events: Sequence[Event]) -> Log:
 def replay(
     events: Iterable[Event], made: Corrections, dropped: list[Event] | None = None
 ) -> Iterator[tuple[Event, Corrections]]:
-    """Yield the `events` of one revision with the corrections after each; `made` are those before.
-
-    `dropped` collects events that do not fit, which are otherwise an error.
-    """
+    """Yield the corrections after each event; `dropped` collects events that do not fit."""
     events = list(events)
     wanted = {str(event.values.get("to")) for event in events if event.verb == "back"}
     states: dict[str, Corrections] = {}

@@ -1,7 +1,6 @@
 """Document: the steps, segments and annotations that a person views, and the verbs of edits.
 
-An edit is a JSON object with the verb under "do". A verb is a pure function of the document and
-of the values that `VERBS` lists. Everything here is immutable.
+An edit is a JSON object with a verb under "do", a pure function of the immutable document.
 """
 
 import json
@@ -29,11 +28,10 @@ JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
 LEAST = 0.04
 """The shortest segment that an edit creates, in seconds: one frame at 25 frames per second."""
 FEWEST_NORMAL = 2
-"""The smallest reference set of videos without a mistake."""
 
 
 class Step(NamedTuple):
-    """A step; its number never changes, its name and colour may."""
+    """Its number never changes, its name and colour may."""
 
     number: int
     name: str
@@ -41,7 +39,7 @@ class Step(NamedTuple):
 
 
 class Fine(NamedTuple):
-    """An accepted kind of finding of `check`: about a step or, without one, in a video."""
+    """An accepted kind of finding: about a step or, without one, in a video."""
 
     kind: str
     step: int | None
@@ -50,21 +48,16 @@ class Fine(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """All steps, the segments of all videos, and what people say about them."""
-
     steps: tuple[Step, ...]
     segments: Mapping[str, tuple[Segment, ...]]
-    """The segments of each video, sorted by time, none overlapping."""
+    """Sorted by time, none overlapping."""
     said: Annotations
-    """The annotations, with an entry for each video."""
     learned: tuple[str, ...]
-    """The names of the learned steps, whose numbers are 0, 1, ..."""
     now: tuple[int | None, ...]
     """What each step ever numbered is now: itself, the one it was merged into, or background."""
     former: Mapping[str, int]
     """The number of the step that had each name most recently."""
     fine: frozenset[Fine] = frozenset()
-    """The accepted kinds of findings."""
     kinds: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """The severities that edits gave to learned steps."""
 
@@ -100,7 +93,6 @@ class Document:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The number of each step by its name."""
         return {step.name: step.number for step in self.steps}
 
     @cached_property
@@ -118,7 +110,6 @@ class Document:
 
     @property
     def model_steps(self) -> list[str]:
-        """The names of the learned steps; a step that still exists has its current one."""
         names = {step.number: step.name for step in self.steps}
         taken = set(names.values())
         return [
@@ -128,12 +119,10 @@ class Document:
 
     @property
     def former_names(self) -> dict[str, int]:
-        """The number of the learned step that had each name most recently."""
         return {name: k for name, k in self.former.items() if k < len(self.learned)}
 
     @property
     def untaught(self) -> str:
-        """A warning about steps that differ from the learned ones, or ""."""
         changes = {
             "merged": [name for k, name in enumerate(self.learned) if self.now[k] != k],
             "new": [step.name for step in self.steps if step.number >= len(self.learned)],
@@ -165,7 +154,6 @@ class Document:
         )
 
     def severity(self, base: Severity) -> Severity:
-        """Return the severity of the learned steps: `base` with the edits applied."""
         kinds: Any = {
             kind: frozenset(getattr(base, kind) - self.kinds.keys())
             | {step for step, mine in self.kinds.items() if kind in mine}
@@ -185,7 +173,6 @@ class Document:
     def draw(
         self, video: str, segments: Iterable[Segment], *confirmed: tuple[float, float]
     ) -> Self:
-        """Return the document with other `segments` of a video; these intervals are `confirmed`."""
         ordered, before = tuple(sorted(segments)), self.said.videos[video]
         covered = union(before.annotated, *confirmed)
         labels = {
@@ -222,7 +209,6 @@ def join(segments: Iterable[Segment], edges: Collection[float]) -> tuple[Segment
 # ------------------------------------------------------------------ values of edits
 
 Reader = Callable[[Document, Edit, str], Any]
-"""read(document, edit, key): the checked value of a key of an edit."""
 
 
 def refused(key: str, value: object, words: str) -> OptionError:
@@ -250,7 +236,6 @@ def step_or_none_in(document: Document, edit: Edit, key: str) -> Step | None:
 
 
 def learned_step_in(document: Document, edit: Edit, key: str) -> int | None:
-    """The number of a step, which may be merged, or None."""
     value, count = edit.get(key), len(document.now)
     if value is None or is_place(value, count):
         return value
@@ -286,7 +271,6 @@ def video_in(document: Document, edit: Edit, key: str = "video") -> str:
 
 
 def time_in(document: Document, edit: Edit, key: str) -> float:
-    """Seconds, rounded to a millisecond and inside the video."""
     value, end = edit.get(key), document.said.videos[video_in(document, edit)].end
     if isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12:
         return time_in_video(value, end)
@@ -294,7 +278,6 @@ def time_in(document: Document, edit: Edit, key: str) -> float:
 
 
 def place_in(document: Document, edit: Edit, key: str) -> int:
-    """The place of a segment (`part`) or a click of the video."""
     place, video = edit.get(key), video_in(document, edit)
     some = document.segments[video] if key == "part" else document.said.videos[video].clicks
     if is_place(place, len(some)):
@@ -310,7 +293,7 @@ def flag_in(_: Document, edit: Edit, key: str) -> bool:
 
 
 def kinds_in(document: Document, edit: Edit, key: str) -> dict[int, tuple[str, ...]]:
-    """Severities by step number; without them, the severity of all steps merged into this one."""
+    """Without severities by step number, the severity of all steps merged into this one."""
     if key not in edit:
         kind, step = edit.get("severity"), edit.get("step")
         if kind is not None and kind not in SEVERITIES:
@@ -365,7 +348,7 @@ def add(document: Document, name: str) -> Document:
 
 
 def merge(document: Document, step: Step, into: Step | None) -> Document:
-    """Merge a step into another one or into background; its segments count as confirmed."""
+    """The segments of the merged step count as confirmed."""
     if step == into:
         raise refused("step", step.number, "cannot be merged into itself; choose another one.")
     target = into and into.number
@@ -431,7 +414,7 @@ def cut(document: Document, video: str, time: float) -> Document:
 
 
 def split(document: Document, video: str, time: float, everywhere: Any) -> Document:
-    """Split a step at `time` into the old and a new step; `everywhere`: at the same share."""
+    """With `everywhere`, split all segments of the step at the same share."""
     whole = _at(document, video, time)
     share = (time - whole.start) / whole.duration
     taken, count = {each.name for each in document.steps}, 2
@@ -457,10 +440,7 @@ def split(document: Document, video: str, time: float, everywhere: Any) -> Docum
 
 
 def move(document: Document, video: str, part: int, edge: Any, time: float) -> Document:
-    """Move the start or end of a segment, and of a neighbour that touches it.
-
-    The segments on both sides of the boundary count as confirmed.
-    """
+    """Move a boundary; a touching neighbour follows, and both sides count as confirmed."""
     parts = list(document.segments[video])
     choose("edge", edge, dict.fromkeys(("start", "end")))
     # A point event is not a neighbour.
@@ -487,7 +467,6 @@ def move(document: Document, video: str, part: int, edge: Any, time: float) -> D
 
 
 def mark(document: Document, video: str, start: float, end: float, step: Step | None) -> Document:
-    """Label the interval from `start` to `end` as a step, or as background if the step is null."""
     if end - start < LEAST:
         words = f"makes the interval from {start:g} s too short; mark {LEAST:g} s or more."
         raise refused("end", end, words)
@@ -554,10 +533,7 @@ def _with_clicks(document: Document, video: str, clicks: list[Segment]) -> Docum
 
 
 def accept(document: Document, kind: Any, step: int | None, video: Any, fine: bool) -> Document:
-    """Accept a kind of finding about a step; with `fine` false, stop accepting it.
-
-    A finding without a step, such as the length of the video, is accepted for one video only.
-    """
+    """A finding without a step, such as the length, is accepted for one video only."""
     check_kind("kind", kind, str, "the kind of finding, such as missed")
     check_kind("video", video, str, "the name of the checked video")
     one = {Fine(str(kind), step, "" if step is not None else str(video))}
@@ -570,9 +546,7 @@ def accept(document: Document, kind: Any, step: int | None, video: Any, fine: bo
 class Verb(NamedTuple):
     run: Callable[..., Document]
     words: str
-    """Its description."""
     reads: Mapping[str, Reader]
-    """How each of its values is read."""
     negated: str = ""
     """The description if the last of its values is false."""
 
@@ -632,7 +606,6 @@ VERBS = {
 
 
 def apply(document: Document, edit: Edit) -> Document:
-    """Return the document after one edit; refuse an edit that does not fit."""
     if not isinstance(edit, Mapping):
         raise OptionError(
             f"an edit must be an object with a verb under 'do', not {edit!r}.", value=edit
@@ -648,10 +621,7 @@ def apply(document: Document, edit: Edit) -> Document:
 
 
 def correct(document: Document, edit: Edit) -> Document:
-    """Apply a new edit; refuse a name that differs from another one only by capitals or spaces.
-
-    Stored edits skip this check, so that old corrections still load.
-    """
+    """Refuse names that differ only by capitals or spaces; stored edits may have them."""
     after = apply(document, edit)
     for step in set(after.steps) - set(document.steps) if edit["do"] in ("rename", "add") else ():
         same = (o for o in after.steps if o != step and plain(o.name) == plain(step.name))
@@ -662,7 +632,6 @@ def correct(document: Document, edit: Edit) -> Document:
 
 
 def plain_edit(document: Document, edit: Edit) -> dict[str, Any]:
-    """Return an `edit` of the `document` with only the values that its verb uses."""
     kept = {key: edit[key] for key in ("do", *VERBS[edit["do"]].reads) if key in edit}
     try:
         json.dumps(kept, allow_nan=False)

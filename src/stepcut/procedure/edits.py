@@ -58,14 +58,12 @@ from stepcut.procedure.store import base_severity, corrections_in, open_revision
 from stepcut.tables import Table
 
 Change = tuple[Corrections, str, Made]
-"""The corrections after a change, its description, and its event."""
 
 
 class Edits:
-    """The corrections in the folder of a procedure, on this machine; every change is saved at once.
+    """The corrections in a local folder, saved at once.
 
-    Several programs can edit one folder. Each change names the revision that it is based on. If
-    the folder has a newer one, the change raises `StaleEdit` and does nothing.
+    Several programs can edit one folder: a change of an old revision raises `StaleEdit`.
     """
 
     def __init__(self, folder: AnyPath) -> None:
@@ -106,12 +104,7 @@ class Edits:
         return describe(now.document, now.undone[-1]) if now.undone else None
 
     def do(self, edit: Edit, revision: str | None = None, author: str = "") -> str:
-        """Make one change, save it and discard undone changes; return its description.
-
-        `revision` is the one that the change is based on, by default the current one. The `author`
-        is by default the user of this program. Raises `OptionError` if the edit does not fit, and
-        `StaleEdit` if another program has changed the folder.
-        """
+        """Make one change, of this `revision` or the current one; return its description."""
 
         def change() -> Change:
             before, after = self.document, correct(self.document, edit)
@@ -132,7 +125,6 @@ class Edits:
         )
 
     def _change(self, change: Callable[[], Change], revision: str | None, author: str) -> str:
-        """Make a change under the lock if `revision` is current, and append its event."""
         with self._one_at_a_time:
             seen = self.revision if revision is None else revision
             with writing(self.folder) as log:
@@ -152,7 +144,6 @@ class Edits:
 
     @property
     def severity(self) -> dict[int, str]:
-        """The severity of learned steps by number: critical, optional or free in order."""
         severity = self.document.severity(base_severity(self.folder, self.corrections))
         return {step: kind for kind in SEVERITIES for step in getattr(severity, kind)}
 
@@ -164,14 +155,12 @@ class Edits:
         )
 
     def set_rule(self, sentence: str, holds: bool = True) -> Rule:
-        """Add a rule to rules.toml, or remove it; return the rule."""
         with self._one_at_a_time, writing(self.folder):
             self.refresh()
             names = self.document.model_steps, self.document.former_names
             return change_rule(self.folder / RULES_FILE, sentence, holds, *names)
 
     def proposed_rules(self) -> dict[Rule, str]:
-        """Rules that all normal videos keep, and the question to ask."""
         outline, marked = self.outline, self.document.said.mistakes
         normal = [labels for name, labels in outline.labels.items() if name not in marked]
         found = propose_rules(normal, float(outline.rate), outline.steps, self.rules)
@@ -195,7 +184,6 @@ class Entry:
     what: str
     revision: str
     now: bool
-    """Whether the procedure is at this point now."""
 
 
 def history(path: AnyPath) -> list[Entry]:
@@ -237,7 +225,6 @@ def history_table(path: AnyPath) -> Table:
 
 
 def go_back(path: AnyPath, to: int) -> None:
-    """Restore the state of the procedure at `path` after the event `to`; nothing is deleted."""
     folder = folder_here(path)
     check_procedure(folder)
     with writing(folder) as log:
@@ -260,10 +247,7 @@ def go_back(path: AnyPath, to: int) -> None:
 
 
 def take_back(path: AnyPath) -> None:
-    """Restore the procedure at `path`, with its corrections, from before the last teaching.
-
-    Corrections made after teaching stay in the history.
-    """
+    """Restore what was before the last teaching; later corrections stay in the history."""
     folder = folder_here(path)
     check_procedure(folder)
     with writing(folder):  # a folder of an earlier version is converted
@@ -297,13 +281,9 @@ def _before_teaching(folder: Path) -> int | None:
 
 @dataclass(frozen=True)
 class Damage:
-    """What is damaged in the folder of a procedure, and what `restore` will show instead."""
-
     what: tuple[str, ...]
     lost: tuple[str, ...]
-    """What people did that will no longer be shown; its files are kept."""
     to: str | None
-    """The revision to show; None if none can be read."""
 
     def __str__(self) -> str:
         lost = "; ".join(self.lost) or "nothing"
@@ -317,7 +297,6 @@ def diagnose(path: AnyPath) -> Damage | None:
 
 
 def _survey(folder: Path) -> tuple[Damage | None, Log]:
-    """Return the damage, and the events to keep."""
     if is_old(folder):
         return _survey_old(folder), Log()
     what, lost = [], []
@@ -374,7 +353,7 @@ def _candidates(folder: Path, name: str, log: Log) -> list[str]:
 
 
 def _problem(place: Path, log: Log, unfit: list[Event]) -> str | None:
-    """Return why a revision cannot be read, or None; collect the events that do not fit it."""
+    """Return why a revision cannot be read; collect the events that do not fit it."""
     if not place.is_dir():
         return "missing"
     try:
@@ -388,7 +367,7 @@ def _problem(place: Path, log: Log, unfit: list[Event]) -> str | None:
 
 
 def restore(path: AnyPath) -> Damage:
-    """Show the last readable state of a damaged procedure; damaged files are kept under new names."""
+    """Show the last readable state; damaged files are kept under new names."""
     folder = folder_here(path)
     check_procedure(folder)
     with output_errors(folder), hold(folder):

@@ -35,9 +35,8 @@ from stepcut.timeline import BACKGROUND, Segment, Timeline, runs, unnamed
 from stepcut.version import __version__
 
 Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
-"""Function from pictures (H, W, 3) of one step to names, best first; a custom image-text model."""
+"""From pictures (H, W, 3) of one step to names, best first."""
 WORDS, PICTURES = 2, 3
-"""The number of suggestions per step, and of pictures that a namer gets."""
 
 
 def fit(
@@ -53,9 +52,7 @@ def fit(
 ) -> Learned:
     """Fit a `method`, name the steps, segment the videos and learn the reference statistics.
 
-    names       step names; with annotations those of all steps, "" for an unnamed one
-    before      the earlier step numbers of every row, in the order of `names`
-    checkpoint  a file for the state of long training
+    names are all steps with "" for unnamed ones; before has their rows before teaching.
     """
     rows = [one.rows for one in features]
     said: list[Constraint | None] = []
@@ -153,7 +150,7 @@ def refuse_transcripts(method: str) -> NoReturn:
 def _accepted(
     method: Method, constraints: list[Constraint | None], features: Sequence[Features]
 ) -> list[Constraint | None]:
-    """The constraints for a `method`; clicks become one-row labels if it takes only labels."""
+    """Clicks become one-row labels if the method takes only labels."""
     takes = method.learns_from
     if "transcript" not in takes and any(one and one.transcript for one in constraints):
         refuse_transcripts(type(method).__name__)
@@ -173,12 +170,7 @@ def timeline_of(
     annotation: Annotation | None = None,
     names: Sequence[str | None] | None = None,
 ) -> Timeline:
-    """Return the timeline of a video from its `labels` (T,), -1 for background.
-
-    `probabilities` are (T, K); the confidence of a segment is the mean over its rows. Labels in the
-    `annotation` are kept; predicted segments fill the rest. `names` are those of the labels, by
-    default `steps`.
-    """
+    """Return a timeline from `labels` (T,) that are numbers in `names`; the annotation is kept."""
     place: dict[str | None, int] = {name: number for number, name in enumerate(steps)}
     shown = [place.get(name, BACKGROUND) for name in names or steps]
     numbers = np.array([*shown, BACKGROUND])[labels]
@@ -241,7 +233,7 @@ def words_of_namer(
     count: int,
     rate: float,
 ) -> dict[int, list[str]]:
-    """Suggest names with a `namer`; names that it gives to most steps are dropped."""
+    """Names that the namer gives to most steps are dropped."""
     found: dict[int, list[str]] = {}
     for step in range(count):
         rows = {name: np.flatnonzero(numbers == step) for name, numbers in labels.items()}
@@ -267,11 +259,7 @@ def carry_names(
     before: Mapping[str, Labels],
     after: Mapping[str, Labels],
 ) -> list[str]:
-    """Name the steps after teaching.
-
-    The `annotated` ones of `names` stay. The others go to the steps that share most rows with the
-    steps of that name `before`; the rest get placeholders.
-    """
+    """Annotated names stay; others go to the steps that share most rows with theirs `before`."""
     count = len(names)
     free = [number for number, name in enumerate(names) if name not in annotated]
     old = [number for number in free if names[number]]
@@ -286,7 +274,7 @@ def carry_names(
 def shared_rows(
     before: Mapping[str, Labels], after: Mapping[str, Labels], rows: int, columns: int
 ) -> Labels:
-    """Count the rows of each step `before` and `after`, (rows, columns)."""
+    """Return (rows, columns)."""
     shared = np.zeros((rows + 1, columns + 1), dtype=np.int64)
     for name in before.keys() & after.keys():
         np.add.at(shared, (before[name], after[name]), 1)  # -1 is the last

@@ -48,20 +48,16 @@ from stepcut.procedure.learned import Config, Learned, Saved, read_learned
 from stepcut.version import __version__
 
 FORMAT = 3
-"""The format version; versions of stepcut refuse a higher one."""
 NAME = re.compile(r"[0-9a-f]{8,64}")
 CURRENT, REVISIONS = "CURRENT", "revisions"
 OLD_FILES = (
     "steps.json", "timelines.json", "annotations.json", "orders.json", "graph.json", "check.json",
     "model.safetensors", "loss.csv", "README.md", "edits.json", "config.json",
 )  # fmt: skip
-"""The files that versions before 0.4 wrote, in the order in which they are removed."""
+"""In the order in which they are removed."""
 OURS = frozenset((*OLD_FILES, CURRENT, EVENTS, "procedure.json", "severity.json"))
-"""The names of all files that stepcut writes into the folder of a procedure."""
 CONVERTED = ".0.3"
-"""The suffix of the folder that keeps the original of a converted procedure."""
 ROOM = 1 << 20
-"""Free bytes required before learning: the size of a small procedure."""
 
 Place = Path | Address
 
@@ -74,7 +70,6 @@ def is_procedure(folder: Place) -> bool:
 
 
 def is_old(folder: Place) -> bool:
-    """Whether a version before 0.4 wrote the folder, and no later one has changed it."""
     if (folder / CURRENT).exists():
         return False
     try:
@@ -100,7 +95,6 @@ def check_procedure(folder: Place) -> None:
 
 
 def folder_here(path: AnyPath) -> Path:
-    """Return the folder at `path`; refuse an address, where corrections cannot be locked."""
     folder = as_path(path)
     if isinstance(folder, Address):
         raise OptionError(
@@ -111,7 +105,6 @@ def folder_here(path: AnyPath) -> Path:
 
 
 def check_output(output: AnyPath) -> None:
-    """Refuse, before any work, an `output` that cannot be written."""
     folder = as_path(output)
     if folder.exists() and not is_procedure(folder):
         raise OutputError(
@@ -171,12 +164,10 @@ def damaged(folder: AnyPath) -> Iterator[None]:
 
 
 class Opened(NamedTuple):
-    """A learned state on disk, and the events in its folder."""
-
     name: str
     place: Place
     record: dict[str, Any]
-    """config.json, which also has digests of the other files."""
+    """config.json, with digests of the other files."""
     learned: Learned
     log: Log
 
@@ -202,7 +193,6 @@ def point(folder: Place, name: str) -> None:
 
 
 def open_at(place: Place, log: Log) -> Opened:
-    """Read the revision at `place`, with the events `log` of its folder."""
     record = read_sealed(place)
     saved = msgspec.convert(json.loads(read_checked(place, record, "procedure.json")), Saved)
     learned = read_learned(msgspec.convert(record, Config), saved)
@@ -252,10 +242,7 @@ def is_whole(place: Place) -> bool:
 
 
 def put_revision(fresh: Path, place: Place, settings: Config) -> None:
-    """Add the settings and digests to the revision in `fresh`, and rename or upload it to `place`.
-
-    An equal revision stays, and a damaged one is moved aside.
-    """
+    """Seal and rename or upload a revision; an equal one stays, a damaged one is moved aside."""
     about: dict[str, Any] = {"format": FORMAT, "stepcut": __version__}
     about["files"] = {file.name: digest(read_bytes(file)) for file in sorted(fresh.iterdir())}
     config = about | json.loads(json.dumps(msgspec.to_builtins(settings)))

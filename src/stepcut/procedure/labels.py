@@ -1,7 +1,6 @@
 """What users pass to `learn` and `teach`: labels, transcripts and a recipe.
 
-`read_given` reads them before any video. `first_annotations` and `next_annotations` check them and
-merge them with earlier ones, to the `Annotations` and step names that a method learns from.
+`read_given` reads them before any video; then they are checked and merged with earlier ones.
 """
 
 import os
@@ -46,24 +45,18 @@ from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline, is_unnamed, runs, unnamed
 
 Read = Mapping[str, Timeline | NDArray[Any]]
-"""Timelines by video, or arrays (T,) of step numbers by video."""
+"""By video; arrays (T,) have step numbers."""
 LabelSource = str | os.PathLike[str] | Read
-"""Labels as users pass them: the same, or label files."""
 Transcripts = Mapping[str, Sequence[str | int]]
-"""The steps of some videos in order, by name or number."""
 TranscriptSource = Transcripts | str | os.PathLike[str]
 Recipe = str | os.PathLike[str] | Sequence[str]
-"""A text file, or its lines."""
 SHORTEST, LONGEST = 1e-9, 1e9
 """Allowed seconds of a step in a recipe, apart from 0, which means unknown."""
 LITTLE = 1.0
-"""A step with fewer seconds of labels in all videos is reported as weakly annotated."""
 
 
 @dataclass(frozen=True)
 class Videos:
-    """The videos that can be annotated: their number of feature rows and length in seconds."""
-
     samples: Mapping[str, int]
     ends: Mapping[str, float]
     rate: Fraction
@@ -76,7 +69,7 @@ class Videos:
 
 @dataclass(frozen=True)
 class Given:
-    """What a user passed, read and not yet compared with any video."""
+    """What a user passed, not yet compared with any video."""
 
     labels: Read
     transcripts: Transcripts
@@ -106,7 +99,6 @@ def read_given(
 
 
 def read_labels(labels: LabelSource | None) -> Read:
-    """Return labels as timelines or arrays by video; read files in any supported format."""
     if labels is None:
         return {}
     if isinstance(labels, str | os.PathLike):
@@ -122,7 +114,7 @@ def read_labels(labels: LabelSource | None) -> Read:
 
 
 def read_recipe(recipe: Recipe | None) -> list[RecipeStep]:
-    """Read the steps of a task in order, from lines such as "toast it; 1:30; optional; any time"."""
+    """Read lines such as "toast it; 1:30; optional; any time"."""
     if recipe is None:
         return []
     if isinstance(recipe, str | os.PathLike):
@@ -179,7 +171,6 @@ def origin_of(source: object, annotator: str | None = None) -> Origin:
 
 
 def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str, str]:
-    """Match `names` to the videos in `samples`; refuse a name without a match."""
     wanted = list(names)
     found = match_videos(wanted, samples)
     if lost := [name for name in wanted if name not in found]:
@@ -189,7 +180,7 @@ def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str,
 
 
 def _count_numbers(videos: Videos, given: Given) -> int | None:
-    """Return the number of steps in numbered labels and transcripts; None if they use names."""
+    """None if the labels and transcripts use names."""
     arrays = [np.asarray(one) for one in given.labels.values() if not isinstance(one, Timeline)]
     listed = [step for one in given.transcripts.values() for step in one]
     numbers = [int(step) for step in listed if not isinstance(step, str)]
@@ -209,10 +200,7 @@ def _count_numbers(videos: Videos, given: Given) -> int | None:
 def _collect(
     videos: Videos, given: Given, steps: Sequence[str], known: Sequence[str]
 ) -> Annotations:
-    """Return what was given as the annotations of `videos`.
-
-    `steps` are the names for numbers; names are spelled as in `known`.
-    """
+    """`steps` are the names for numbers; names are spelled as in `known`."""
 
     def name_of(number: int) -> str:
         return steps[number] if number < len(steps) else unnamed(number)
@@ -277,10 +265,7 @@ def _numbers(name: str, labels: Any, rows: int) -> Labels:
 
 
 def _refuse_unknown(new: Annotations, known: Sequence[str]) -> None:
-    """Refuse a transcript step that is not `known`, or looks like a typo of a labelled one.
-
-    Refuse names that are not text, too: half a character of a broken file.
-    """
+    """Refuse unknown steps of transcripts, typos of labelled ones, and names that are not text."""
     labelled = [one.step for video in new.videos.values() for one in video.segments]
     choices = list(dict.fromkeys((*known, *labelled)))
     for video, one in new.videos.items():
@@ -300,11 +285,8 @@ def _refuse_unknown(new: Annotations, known: Sequence[str]) -> None:
 
 
 def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
-    """Turn a `timeline` into the annotation of a `video` of `end` seconds, `rate` rows per second.
-
-    If all segments are clicks, the rest of the video is open. Otherwise time without a label is
-    background, but open around a click. Where labels overlap, the one that starts later counts.
-    """
+    """If all segments are clicks, the rest is open; otherwise it is background, but open around
+    a click."""
     slack = max(SLACK, 1 / rate)
     for one in timeline:
         early = 0.0 if one.is_click else -slack  # a click at -1 may mean that there is none
@@ -345,14 +327,7 @@ def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Or
 def annotate_rows(
     labels: Labels, rate: Fraction | float, names: Sequence[str], end: float, origin: Origin
 ) -> Annotation:
-    """Turn `labels` (T,), `rate` rows per second, into an annotation.
-
-    A label is an index in `names`, -1 for background or -2 for open.
-
-    >>> labels = np.array([-2, 0, -1, -2, 1])
-    >>> annotate_rows(labels, 2, ["pour", "stir"], 2.4, Origin(PYTHON)).annotated
-    ((0.5, 1.5), (2.0, 2.4))
-    """
+    """Turn `labels` (T,) into an annotation; -1 is background, -2 open."""
     timeline = Timeline.from_labels(labels, float(rate), names, end)
     covered = tuple(
         (start / float(rate), end if last == len(labels) else last / float(rate))
@@ -379,11 +354,7 @@ def annotate_rows(
 def first_annotations(
     videos: Videos, given: Given, count: int | None, names: Sequence[str] | None
 ) -> tuple[Annotations, list[str]]:
-    """Return the annotations that `learn` was given, and the names of all steps.
-
-    `names` applies to numbered labels. Steps beyond the annotated ones, up to `count`, are unnamed
-    ("").
-    """
+    """Return the annotations, and the names of all steps: "" for unnamed ones up to `count`."""
     numbers = _count_numbers(videos, given)
     if given.labels and numbers is None and names is not None:
         raise OptionError("the labels already name the steps; omit names.", setting="names")
@@ -402,12 +373,7 @@ def next_annotations(
     before: Annotations,
     taught: bool,
 ) -> tuple[Annotations, list[str]]:
-    """Return the annotations `before` with the new ones for `teach`, and the names of all steps.
-
-    steps   the names of the current steps
-    shown   their number in every row of every video, (T,)
-    taught  whether the procedure was learned from annotations
-    """
+    """Merge annotations with those `before`; `shown` has the numbers of `steps` by row."""
     numbers = None if given.recipe else _count_numbers(videos, given)
     names = [*steps, *map(nameless, range(len(steps), numbers or 0))]
     named = [name for name in names if numbers is not None or not is_unnamed(name)]
@@ -455,21 +421,11 @@ def next_annotations(
 
 
 def nameless(number: int) -> str:
-    """Return the placeholder name of an unnamed step beside named ones.
-
-    >>> nameless(4)
-    'step 5 (no name yet)'
-    """
     return f"{unnamed(number)} (no name yet)"
 
 
 def usual_order(annotations: Annotations) -> list[str]:
-    """Return the steps in the order of the recipe, then by the median of their relative middles.
-
-    >>> one = Annotation(end=9.0, segments=(Segment(0, 2, "pour"), Segment(2, 9, "stir")))
-    >>> usual_order(Annotations(videos={"a": one}))
-    ['pour', 'stir']
-    """
+    """The order of the recipe, then of the median of relative middles."""
     videos = annotations.videos.values()
     middles = [
         (one.step, (one.start + one.end) / 2 / max(video.end, 1e-9))
@@ -493,7 +449,6 @@ def _checked(
     count: int | None,
     quiet: bool = False,
 ) -> tuple[Annotations, list[str]]:
-    """Refuse annotations that nobody can learn from; unless `quiet`, warn about weak ones."""
     total = len(names) if count is None else count
     if len(names) > total:
         named = ", ".join([*names[:5], *["..."] * (len(names) > 5)])
@@ -530,7 +485,6 @@ def _checked(
 
 
 def _report_little(annotations: Annotations, rate: Fraction) -> None:
-    """Warn about steps that have one click or a second of labels, and no transcript."""
     segments = [one for video in annotations.videos.values() for one in video.segments]
     listed = {step for one in annotations.videos.values() for step in one.transcript}
     listed |= {one.name for one in annotations.recipe}

@@ -27,68 +27,46 @@ from stepcut.rate import as_rate
 from stepcut.timeline import Segment, Timeline, clip_segments
 
 LABELS = "labels"
-"""The method name of a folder that contains labels to view, and no model."""
 
 
 class Config(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Every setting, seed and version that produced a procedure, and what was measured of it."""
-
     method: str
     rate: str
-    """Rows of features per second, a fraction."""
     settings: dict[str, Any] = {}
-    """Those of the method."""
     seed: int = 0
     backbone: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": VECTORS})
-    """The features; `FeatureSpec.from_json` reads it."""
     shape: list[Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]] = []
-    """The shape of one row of features."""
     false_alarms: float = 0.0
     fingerprint: str = ""
-    """A hash of all inputs and settings."""
     title: str = ""
-    """The title of labels to view."""
     source: list[str] | None = None
-    """The videos, as they were given."""
     skipped: dict[str, str] = {}
-    """Unusable videos, each with the reason."""
     versions: dict[str, str] = {}
     suggestions: dict[str, list[str]] = {}
-    """Suggested names by step number."""
     quality: Quality = Quality()
     hierarchy: dict[str, Any] | None = None
 
 
 class Digest(msgspec.Struct, frozen=True):
     rows: str | None = None
-    """The digest of the feature rows."""
     video: str | None = None
-    """The digest of the video file, because features may differ slightly between machines."""
+    """Features may differ slightly between machines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """The learned steps, timelines and model, before corrections."""
-
     steps: list[str]
-    """The names of the steps; the index in this list is the model's step number."""
     timelines: dict[str, Timeline]
-    """The timeline of every training video, in seconds."""
     samples: dict[str, int]
-    """The number of feature rows of each training video."""
     videos: dict[str, str | None]
-    """The path of each video; None if the procedure was learned from features only."""
     rate: Fraction
-    """Rows of features per second."""
     config: Config
     annotations: Annotations = field(default_factory=Annotations)
-    """The annotations used for learning."""
     digests: dict[str, Digest] = field(default_factory=dict)
-    """Content hash of each training video; older versions stored none."""
+    """By video; older versions stored none."""
     method: Method | None = None
-    """The fitted method, from features to steps; None if it was not read."""
     expectations: Expectations | None = None
-    """The reference statistics with every training video counted as normal."""
+    """With every training video counted as normal."""
 
 
 # ------------------------------------------------------------------ procedure.json
@@ -166,7 +144,6 @@ def rows_digest(rows: NDArray[Any]) -> str:
 
 
 def video_digest(path: AnyPath | None) -> str | None:
-    """Return a digest of the video file at `path`, or None if it is not on this machine."""
     if path is None or is_address(str(path)) or not Path(str(path)).is_file():
         return None
     try:
@@ -180,7 +157,6 @@ def digest_of(features: Features) -> Digest:
 
 
 def find_copies(digests: Mapping[str, Digest]) -> set[str]:
-    """Return the videos that are copies of others; warn about them."""
     first: dict[str, str] = {}
     copies = {
         name: first[one.rows]
@@ -197,7 +173,7 @@ def find_copies(digests: Mapping[str, Digest]) -> set[str]:
 
 
 def has_content(features: Features, learned: Digest) -> bool | None:
-    """Whether the video of `features` has the digests `learned`; None if they are unknown."""
+    """None if the digests are unknown."""
     if learned.rows is not None and learned.rows == rows_digest(features.rows):
         return True
     now = None if learned.video is None else video_digest(features.path)
@@ -207,7 +183,6 @@ def has_content(features: Features, learned: Digest) -> bool | None:
 
 
 def find_learned(features: Sequence[Features], learned: Learned) -> list[Features]:
-    """Return the features of the learned videos, in their order; refuse missing ones."""
     found = {one.name: one for one in features}
     lost = [name for name in learned.samples if name not in found]
     if not lost:

@@ -56,7 +56,6 @@ from stepcut.tables import Table
 from stepcut.version import versions
 
 FEWEST_ROWS = 3
-"""Feature rows in all videos together that choosing the number of steps needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +99,6 @@ class LearnOptions:
 
 
 def described_settings() -> dict[str, Mapping[str, Setting]]:
-    """All settings by group: of `learn`, of features, and of each method."""
     groups = {"learn": settings_of(LearnOptions), "features": settings_of(FeatureSpec)}
     return groups | {name: METHODS[name].described() for name in METHODS}
 
@@ -251,7 +249,6 @@ def _take_options(options: dict[str, Any]) -> LearnOptions:
 def _check_method(
     method: str | Method, output: AnyPath | None, device: str
 ) -> Method | type[Method]:
-    """Return the class of a method, or a method object; refuse an `output` that cannot hold it."""
     if output is not None:
         check_output(output)
     choose_device(device)
@@ -268,7 +265,6 @@ def _make_method(
     seed: int,
     options: Mapping[str, Any],
 ) -> Method:
-    """Create a method from its class, or copy a method object and set its `steps`."""
     if isinstance(part, type):
         return build(part, {"steps": steps, "rate": rate, "seed": seed, **plain_numbers(options)})
     if options:
@@ -293,7 +289,6 @@ def _try_settings(part: Method | type[Method], seed: int, options: Mapping[str, 
 
 
 def _check_steps(steps: Any, names: Sequence[str] | None, part: Method | type[Method]) -> StepCount:
-    """Return the number of `steps` as plain numbers; refuse `names` that do not fit it."""
     count = as_step_count(steps)
     if names is not None:
         as_items("names", names, str, "a list with one name per step")
@@ -319,7 +314,6 @@ def _check_steps(steps: Any, names: Sequence[str] | None, part: Method | type[Me
 def _check_amount(
     features: Sequence[Features], steps: StepCount, failures: Sequence[Failure]
 ) -> None:
-    """Refuse fewer than two videos, and more `steps` than rows."""
     if len(features) < 2:
         skipped = "".join(f" Skipped: {failure.error}" for failure in failures[:1])
         more = f" (and {len(failures) - 1} more)" * (len(failures) > 1)
@@ -347,10 +341,7 @@ def _check_amount(
 
 
 def _is_there(output: AnyPath, wanted: str) -> bool:
-    """Whether `output` is the procedure of fingerprint `wanted`.
-
-    Refuse another procedure that contains corrections, annotations or severities.
-    """
+    """Whether `output` has this fingerprint; refuse to replace people's work on another one."""
     folder = as_path(output)
     if not folder.exists():
         return False

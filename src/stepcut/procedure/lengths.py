@@ -24,13 +24,11 @@ SLACK = 1.0
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Two different lengths of one video."""
-
     video: str
     seconds: float
-    """The length of the features or the prediction."""
+    """Of the features or the prediction."""
     other: float
-    """The length in the labels, `durations.csv` or the video file."""
+    """In the labels, `durations.csv` or the video file."""
 
     @property
     def share(self) -> float:
@@ -38,23 +36,17 @@ class Mismatch:
 
 
 def differ(video: str, seconds: float, other: float) -> Mismatch | None:
-    """Return the mismatch of two lengths of a video, or None if they agree within `SLACK`."""
     return Mismatch(video, seconds, other) if abs(seconds - other) > SLACK else None
 
 
 def fitting_rate(rate: Fraction, mismatches: Iterable[Mismatch]) -> float:
-    """Return the rate that corrects the `mismatches`, rounded to a common value.
-
-    >>> fitting_rate(Fraction(1), [Mismatch("a", 244, 122.3), Mismatch("b", 120, 60)])
-    2.0
-    """
+    """Return the rate that corrects the `mismatches`, rounded to a common value."""
     exact = float(rate) * float(np.median([one.seconds / one.other for one in mismatches]))
     whole = round(exact)
     return float(whole if whole and abs(exact / whole - 1) < 0.03 else f"{exact:.3g}")
 
 
 def check_features(features: Sequence[Features], places: Sequence[AnyPath] | None) -> None:
-    """Refuse feature files whose length contradicts `durations.csv` or the videos beside them."""
     if places is None or any(one.path is not None for one in features):
         return
     stated = _known_lengths([one.name for one in features], places)
@@ -77,7 +69,6 @@ def check_features(features: Sequence[Features], places: Sequence[AnyPath] | Non
 
 
 def _known_lengths(names: Sequence[str], places: Sequence[AnyPath]) -> dict[str, tuple[float, str]]:
-    """Return (seconds, source file) of each video, from files in or beside `places`."""
     local = [path for path in map(as_path, places) if isinstance(path, Path)]
     folders = [path if path.is_dir() else path.parent for path in local]
     near = dict.fromkeys(
@@ -106,12 +97,7 @@ def check_lengths(
     rate: Fraction | None = None,
     ignore: bool = False,
 ) -> list[str]:
-    """Compare the lengths of labels and predictions, and return a warning for each small mismatch.
-
-    Refuse labels that end more than 10 % after the video, or that state another length. With the
-    `rate` of feature files, also refuse labels that all end early by the same factor: the rate is
-    wrong, and `allowed` of the error is the one that fits. `ignore` only warns.
-    """
+    """Return warnings; refuse labels over 10 % too long, or all too short by one factor."""
     notes: list[str] = []
     wrong: list[tuple[Mismatch, str]] = []
     shares = []
@@ -164,10 +150,7 @@ def check_lengths(
 
 
 def far_too_short(shares: Sequence[Mismatch]) -> str:
-    """Return a warning if all labels end at two thirds or less of their video by one factor, or "".
-
-    Labels that end a little earlier are usual: hands rest at the end.
-    """
+    """Labels that end a little earlier are usual: hands rest at the end."""
     if not shares or any(one.other > one.seconds * 2 / 3 for one in shares):
         return ""
     first = shares[0]
@@ -182,13 +165,11 @@ def far_too_short(shares: Sequence[Mismatch]) -> str:
 
 
 def _all_short(shares: Sequence[Mismatch]) -> bool:
-    """Whether the labels of all videos end early, by about the same factor."""
     ratios = [one.other / one.seconds for one in shares]
     return len(ratios) > 1 and max(ratios) < 1 - TOLERANCE and max(ratios) < 1.25 * min(ratios)
 
 
 def read_durations(root: Path) -> dict[str, float]:
-    """Return the seconds of each video from `durations.csv`, or from `seconds` in `index.csv`."""
     files = [file for file in (root / "durations.csv", root / "index.csv") if file.exists()]
     if not files:
         return {}
@@ -220,7 +201,6 @@ def read_durations(root: Path) -> dict[str, float]:
 
 
 def video_duration(path: Path) -> float | None:
-    """Return the length of a video; None if it cannot be read."""
     from stepcut.features.video.container import probe
 
     try:

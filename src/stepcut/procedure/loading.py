@@ -75,7 +75,6 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 
 
 def read_outline(path: AnyPath) -> Procedure:
-    """Load a procedure without its model, which is enough to view and correct it."""
     opened = open_revision(path)
     with damaged(path):
         return Procedure(opened.learned, corrections_in(opened), opened.name)
@@ -91,11 +90,7 @@ def teach_folder(
     progress: Hook = silent,
     **more: Any,
 ) -> tuple[Procedure, Procedure]:
-    """Apply `Procedure.teach` to the procedure in a folder, and save the result.
-
-    The default `output` is `path`, and `take_back` can then restore the old procedure. Returns the
-    procedure before and after teaching.
-    """
+    """Return the procedure before and after; `take_back` restores the one that was replaced."""
     target = path if output is None else output
     before = load(path, trust=trust)
     check_output(target)
@@ -123,10 +118,7 @@ def ask(
     progress: Hook = silent,
     **options: Any,
 ) -> Any:
-    """Run `procedure.VERB(video, **options)` on a worker, with VERB segment or check.
-
-    A worker loads the procedure once per `word`.
-    """
+    """Ask on a worker, which loads the procedure once per `word`."""
     return getattr(open_once(procedure, word, trust), verb)(video, device, progress, **options)
 
 

@@ -56,7 +56,6 @@ def first_corrections(learned: Learned) -> Corrections:
 
 
 def open_old(folder: Place, edits: bool = True) -> Opened:
-    """Read the procedure in `folder`, without its model; `edits` false leaves out corrections."""
     config = read_json(folder / SETTINGS)
     check_version(folder, config)
     steps = msgspec.convert([one["name"] for one in read_json(folder / "steps.json")], list[str])
@@ -170,11 +169,7 @@ def check_of_0_3(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def convert(folder: Path, edits: bool = True) -> None:
-    """Convert the procedure in `folder`, and keep the original files beside it.
-
-    The pointer is written last. Until then, the folder is read as before, and converting begins
-    anew. The caller holds the lock.
-    """
+    """Keep the original; until the pointer is written, last, the folder is read as before."""
     opened = open_old(folder, edits)
     # An edit that does not fit stops here, before anything changes.
     corrections = corrections_of(opened.log.events, first_corrections(opened.learned))
@@ -213,7 +208,6 @@ def _convert_revision(source: Path, opened: Opened, folder: Path) -> None:
 
 
 def copy_before_teaching(folder: Path) -> Path | None:
-    """The copy in the cache that version 0.3 made before teaching, if it can be read."""
     fingerprint = read_json(folder / SETTINGS).get("fingerprint", "")
     where = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
     copy = cache_dir() / "before" / f"{fingerprint}-{where}.proc"
@@ -254,7 +248,7 @@ def _has_copies(beside: Path, files: list[Path]) -> bool:
 
 
 def remove_converted(folder: Path) -> None:
-    """Remove the files of a converted procedure that have copies beside it, config.json last."""
+    """Remove converted files that have copies beside the folder, config.json last."""
     beside = _originals(folder) if (folder / SETTINGS).is_file() else []
     if not any(_has_copies(one, [folder / SETTINGS]) for one in beside):
         return

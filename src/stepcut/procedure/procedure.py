@@ -73,7 +73,6 @@ from stepcut.version import __version__
 
 Video = str | os.PathLike[str] | Array | Features
 UNEDITED: Any = None
-"""Stands for no corrections of the learned steps and timelines."""
 NO_MODEL = "this procedure has timelines but no model; learn one with: stepcut learn"
 
 
@@ -578,7 +577,6 @@ class Procedure:
         return timeline_of(features, labels, read.probabilities, self.steps, names=names)
 
     def _is_learned(self, features: Features) -> bool:
-        """Whether a person has annotated this video, so that `segment` returns the annotation."""
         name = features.name
         if name not in self.samples or self.samples[name] != len(features.rows):
             return False
@@ -708,5 +706,4 @@ class Procedure:
         return f"{self!r}\n{names}\n{self.orders}"
 
     def _repr_html_(self) -> str:
-        """Draw the timelines of all videos in a notebook."""
         return drawing("timelines_html")(repr(self), self.timelines, self.colours)

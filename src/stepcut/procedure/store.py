@@ -82,7 +82,6 @@ from stepcut.progress import warn_once
 
 
 def open_revision(path: AnyPath, name: str | None = None) -> Opened:
-    """Read a revision of the procedure at `path`, without its model; by default the current one."""
     folder = as_path(path)
     check_procedure(folder)
     with damaged(folder):
@@ -103,7 +102,6 @@ def read_events(folder: Place) -> Log:
 
 
 def corrections_in(opened: Opened, dropped: list[Event] | None = None) -> Corrections:
-    """Return the corrections of a learned state on disk; `dropped` collects those that do not fit."""
     return corrections_of(opened.log.of(opened.name), first_corrections(opened.learned), dropped)
 
 
@@ -112,7 +110,6 @@ def read_config(path: AnyPath) -> Config:
 
 
 def base_severity(folder: Place, corrections: Corrections) -> Severity:
-    """Read severity.json, without corrections; names that only other states have are passed over."""
     if not (folder / SEVERITY_FILE).exists():
         return Severity()
     names: dict[str, int] = {} if is_old(folder) else dict.fromkeys(_all_names(folder), -1)
@@ -131,7 +128,6 @@ def _all_names(folder: Place) -> Iterator[str]:
 
 
 def has_work(path: AnyPath) -> str:
-    """Return what people have added to the procedure at `path`: corrections, annotations, ... or ""."""
     folder, opened = as_path(path), open_revision(path)
     verbs = {event.verb for event in opened.log.of(opened.name)}
     if verbs - {*STARTS}:
@@ -144,7 +140,6 @@ def has_work(path: AnyPath) -> str:
 def read_model(
     opened: Opened, folder: Place, kind: type[Method] | None, trust: bool
 ) -> tuple[Learned, Expectations]:
-    """Return a learned state with its method, and its reference statistics; see `stepcut.load`."""
     learned, config = opened.learned, opened.learned.config
     if config.method == LABELS:
         raise ProcedureError(
@@ -176,10 +171,7 @@ def read_model(
 
 @contextlib.contextmanager
 def writing(folder: Place) -> Iterator[Log]:
-    """Lock the procedure in `folder` for changes, and yield its events.
-
-    A folder of an earlier version is converted first. Addresses have no locks.
-    """
+    """Lock a local folder and yield its events; convert one of an earlier version."""
     if isinstance(folder, Address):
         with damaged(folder):
             log = Log() if is_old(folder) else read_events(folder)
@@ -196,15 +188,11 @@ def writing(folder: Place) -> Iterator[Log]:
 
 @dataclass(frozen=True)
 class Change:
-    """A learned state to save, with its corrections, and what it was made from."""
-
     learned: Learned
     corrections: Corrections
     card: str
     revision: str
-    """The revision on disk that it was read from, or ""."""
     taught_from: tuple[str, Corrections] | None
-    """The revision and the corrections that `teach` used."""
 
     @property
     def name(self) -> str:
@@ -215,11 +203,7 @@ class Change:
 
 
 def save(path: AnyPath, change: Change) -> Corrections:
-    """Write a learned state as the current revision of the procedure at `path`.
-
-    Its edits are added to those on disk. If others have changed the same revision since it was
-    read, saving is refused. Returns the corrections on disk.
-    """
+    """Add edits to those on disk, or begin a revision; refuse if others have changed it."""
     target = as_path(path)
     if change.learned.method is not None:
         check_keepable(change.learned.method, target)
@@ -242,7 +226,6 @@ def save(path: AnyPath, change: Change) -> Corrections:
 
 
 def check_keepable(method: Method, target: AnyPath) -> None:
-    """Refuse a `method` that cannot be loaded again from `target`."""
     name = name_of("method", method, METHODS)
     if name not in METHODS and ":" in name and not is_own(name):
         raise OutputError(
@@ -262,7 +245,6 @@ def check_keepable(method: Method, target: AnyPath) -> None:
 
 
 def _save(change: Change, folder: Place, log: Log) -> Corrections:
-    """Write a `change` to `folder`, whose events are `log`; return its corrections."""
     name, mine, taught, now = change.name, change.corrections, change.taught_from, None
     if is_old(folder) or (folder / CURRENT).exists():
         opened = open_revision(folder)
@@ -296,10 +278,7 @@ def _save(change: Change, folder: Place, log: Log) -> Corrections:
 def _begin_revision(
     change: Change, now: tuple[str, Corrections] | None, folder: Place, log: Log
 ) -> Corrections:
-    """Append the events that begin a revision; `now` is the one that it replaces.
-
-    Edits made while `teach` ran are applied on top.
-    """
+    """Apply the edits that were made while `teach` ran on top."""
     mine, taught = change.corrections, change.taught_from
     lost = [] if now is None else list(now[1].history)
     if now is not None and taught is not None and taught[0] == now[0]:
@@ -323,7 +302,6 @@ def _begin_revision(
 
 
 def _keep_severity(learned: Learned, folder: Place, mine: Corrections, new: bool) -> list[Made]:
-    """Keep the severities of a state, in severity.json of a new folder or as an edit."""
     if learned.expectations is None:
         return []
     base, now = learned.expectations.severity, mine.document
