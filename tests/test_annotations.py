@@ -3,7 +3,6 @@
 import json
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ VIDEOS = {timeline.video: rows for timeline, rows in zip(TRUE, ROWS, strict=True
 TRUTH = {timeline.video: timeline for timeline in TRUE}
 ONE, TWO, THREE = list(VIDEOS)[:3]
 LAST = TRUTH[ONE].end
-QUICK: dict[str, Any] = {"restarts": 2}
+QUICK = {"restarts": 2}
 STEPS = ["pour", "stir", "bake"]
 
 

@@ -77,8 +77,8 @@ def test_imports_point_down():
 
 def test_no_circle_of_files():
     graph = {module: {*imports(path)} - {module} for module, path in MODULES.items()}
-    done: set[str] = set()
-    trail: list[str] = []
+    done = set()
+    trail = []
 
     def follow(module):
         if module in done:

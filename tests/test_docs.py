@@ -6,10 +6,10 @@ import contextlib
 import importlib
 import inspect
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import attacks
 import import_graph
@@ -74,7 +74,7 @@ def kitchen(tmp_path_factory):
 def test_the_examples_of_a_page_run(kitchen, name, tmp_path):
     code = blocks(read(ROOT / "docs" / f"{name}.md"), "python")
     assert code
-    shared: dict[str, Any] = {"__name__": name}
+    shared = {"__name__": name}
     shutil.copytree(kitchen, tmp_path, dirs_exist_ok=True)
     with contextlib.chdir(tmp_path):
         for block in code:
@@ -82,7 +82,7 @@ def test_the_examples_of_a_page_run(kitchen, name, tmp_path):
 
 
 def test_the_page_on_extending_runs():
-    shared: dict[str, Any] = {"__name__": "extend"}
+    shared = {"__name__": "extend"}
     code = blocks(read(ROOT / "docs" / "extend.md"), "python")
     assert len(code) >= 5
     for block in code:
@@ -362,3 +362,31 @@ def test_constants_are_listed_with_where_they_were_set():
         names = re.findall(r"^([A-Z][A-Z_, ]*) = (?!\(\n)[-(\dPt]", read(file), flags=re.MULTILINE)
         for name in (each.strip() for some in names for each in some.split(",")):
             assert f"`{name}`" in table, f"{file.name}: {name}"
+
+
+# ---------------------------------------------------------------------- the site, offline
+
+
+HOOKS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "hooks" / "offline.py"))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        '<script src="https://cdn.example.org/a.js"></script>',
+        "<script async src=http://cdn.example.org/a.js> </script>",
+        '<script type="module">\nconst a = (await import("https://cdn.example.org/a.mjs")).default;\n</script>',
+        '<script type="module">import a from "https://cdn.example.org/a.mjs"; a()</script>',
+        '<script type="module">import "https://cdn.example.org/a.mjs"</script>',
+    ],
+)
+def test_scripts_from_elsewhere_are_dropped(script):
+    own = '<script src="assets/own.js"></script><script>const a = "https://example.org";</script>'
+    assert HOOKS["on_post_page"](f"{own}{script}<p>kept</p>") == f"{own}<p>kept</p>"
+
+
+def test_links_of_the_404_page_start_where_it_lies():
+    page = '<a href="/start.html"><img src=/images/a.svg></a><a href="//example.org/">'
+    made = HOOKS["on_post_template"](page, template_name="404.html")
+    assert made == '<a href="start.html"><img src=images/a.svg></a><a href="//example.org/">'
+    assert HOOKS["on_post_template"](page, template_name="sitemap.xml") == page

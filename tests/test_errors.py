@@ -1,7 +1,6 @@
 """The error tree, the attributes of errors, and the message for an unknown name."""
 
 import pickle
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -81,7 +80,7 @@ def test_numbers_out_of_range_carry_their_setting():
     assert caught.value.allowed == "a number above 0"
 
 
-WRONG: list[tuple[Callable[[], object], dict[str, object]]] = [
+WRONG = [
     (
         lambda: learn_graph([[0, 1]], durations=[[1.0]]),
         {"setting": "durations", "value": [1], "allowed": [2]},
@@ -120,7 +119,7 @@ def test_errors_of_public_functions_carry_data(call, facts):
         call()
 
 
-FILES: list[tuple[str, str, Callable[[Path], object], dict[str, object]]] = [
+FILES = [
     ("a.npy", "text", load_features, {"video": "a"}),
     ("a.csv", "t,x\n1,2\n2,y\n", partial(load_sensors, strict=True), {"line": 3, "video": "a"}),
     ("a.mp4", "text", probe, {"video": None}),

@@ -7,7 +7,6 @@ import importlib
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ def sandwich():
     section = API.read_text(encoding="utf-8").split("## Data of the examples")[1]
     found = re.search(r"^```python\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE)
     assert found
-    names: dict[str, Any] = {}
+    names = {}
     exec(compile(found[1], "docs/api.md", "exec"), names)
     return {name: value for name, value in names.items() if not name.startswith("__")}
 

@@ -7,6 +7,8 @@ import sys
 import pytest
 from features_films import make_film
 
+from stepcut.compute import compiled_later
+
 BLOCK = """
 import sys
 class Block:
@@ -83,3 +85,15 @@ def test_the_papers_method_names_its_extra():
     )
     assert "ExtraNeeded: cnc needs torch" in done.stderr
     assert "pip install -e '.[cnc]'" in done.stderr  # the tests run from a checkout
+
+
+# ---------------------------------------------------------------------- compiled loops
+
+
+def test_a_loop_that_cannot_be_kept_on_disk_runs_all_the_same():
+    """As on a read-only system without a home: here, because the loop is in no file."""
+    scope = {}
+    exec("def double(x):\n    return 2 * x", scope)
+    double = scope["double"]
+    assert callable(double)
+    assert compiled_later(double)(3) == 6

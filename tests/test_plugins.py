@@ -1,15 +1,19 @@
 """Plugins are found by name, by entry point and by package.module:Class."""
 
 import sys
+import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
+import stepcut
 from stepcut import plugins
+from stepcut.cli.main import main
 from stepcut.errors import OptionError
 
-OURS: dict[str, object] = {"stepcut": int, "cnc": float}
+OURS = {"stepcut": int, "cnc": float}
 
 
 def test_by_name_and_by_class():
@@ -74,3 +78,37 @@ def test_a_package_is_installed_for_the_python_that_runs(tmp_path, monkeypatch):
     assert plugins.pip_install("x") == ".venv/bin/python -m pip install x"
     monkeypatch.setattr("shutil.which", {"pip": str(python.with_name("pip"))}.get)
     assert plugins.pip_install("x", "-U ") == "pip install -U x"
+
+
+# ---------------------------------------------------------------------- the paper's wing
+
+
+ROOT = Path(stepcut.__file__).parent
+
+
+def test_what_the_wing_registers_is_what_a_checkout_finds():
+    declared = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = declared["project"]["entry-points"]
+    assert groups == {f"stepcut.{kind}s": parts for kind, parts in plugins.WING.items()}
+    for parts in plugins.WING.values():
+        for place in parts.values():
+            assert resolve_name(place) is not None
+
+
+def test_a_command_of_another_package(tmp_path, monkeypatch, capsys):
+    package = tmp_path / "mypackage"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "hello.py").write_text(
+        "def run(args):\n    print('hello', args.name)\n    return 5\n"
+    )
+    (package / "hello.txt").write_text(
+        "greet somebody\n\nexamples:\n  stepcut hello Ann\n\nwords:\nNAME   who\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = {"hello": "mypackage.hello"}
+    monkeypatch.setitem(plugins.WING, "command", {**plugins.WING["command"], **mine})
+    assert main(["hello", "Ann"]) == 5
+    assert capsys.readouterr().out == "hello Ann\n"
+    assert main([]) == 0
+    assert "  hello       greet somebody\n" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from stepcut.progress import Bar, Event, JsonLog, Stage, describe, duration
 
 
 def test_a_stage_tells_its_hook_from_start_to_end():
-    events: list[Event] = []
+    events = []
     with Stage(events.append, "features", total=2, unit="videos") as stage:
         stage.advance(item="a.mp4", loss=0.5)
         stage.advance(item="b.mp4")
@@ -37,7 +37,7 @@ def test_what_the_hook_raises_stops_the_work():
 
 
 def test_a_stage_that_fails_is_not_called_finished():
-    events: list[Event] = []
+    events = []
     with pytest.raises(ValueError, match="no"), Stage(events.append, "cut"):
         raise ValueError("no")
     assert not any(e.finished for e in events)

@@ -1,7 +1,5 @@
 """check_method: accepts methods that follow the contract, and names the violated rule of others."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from errors_kit import raises
@@ -13,7 +11,7 @@ from stepcut.methods.method import Method
 from stepcut.methods.stepcut.method import StepCut
 from stepcut.testing import check_method, made_up_videos
 
-SMALL: dict[str, dict[str, Any]] = {
+SMALL = {
     "stepcut": {"restarts": 4},
     "cnc": {"dim": 4, "train": {"iterations": 5, "components": 4}},
 }
@@ -68,7 +66,7 @@ class Wrong(StepCut):
     ],
 )
 def test_what_is_not_kept_is_named(spoil, said):
-    method: Any = Wrong(steps=3, restarts=2)
+    method = Wrong(steps=3, restarts=2)
     method.spoil = spoil
     with raises(OptionError, said):
         check_method(method)
@@ -76,7 +74,7 @@ def test_what_is_not_kept_is_named(spoil, said):
 
 def test_segment_and_check_read_a_video_once():
     *videos, new = made_up_videos()
-    procedure: Any = sc.learn(videos, steps=3, method=Wrong(steps=3, restarts=2))
+    procedure = sc.learn(videos, steps=3, method=Wrong(steps=3, restarts=2))
     for use in (procedure.segment, procedure.check):
         procedure.method.count_ = 0
         use(new)

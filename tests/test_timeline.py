@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,14 +22,14 @@ def test_a_segment_needs_finite_seconds(bad):
 
 
 def test_numbers_of_numpy_become_plain_ones_and_words_are_no_times(tmp_path):
-    sure: Any = np.float32(0.5)
+    sure = np.float32(0.5)
     found = Timeline([Segment(np.float32(0.25), np.int64(2), "a", sure)])
     assert type(found.segments[0].start) is float
     write(tmp_path / "a.json", found)
     assert read(tmp_path / "a.json") == found
     for length in (np.float32(3), Fraction(3)):
         assert type(Timeline(duration=length).duration) is float
-    odd: list[Any] = ["0", 1, "a", 0, 1, 3]
+    odd = ["0", 1, "a", 0, 1, 3]
     for three in (odd[:3], odd[3:]):
         with raises(AnnotationError, "finite"):
             Segment(*three)
@@ -137,8 +136,8 @@ def test_clock(seconds, text):
     assert clock(seconds) == text
 
 
-LENGTHS: list[Any] = [math.nan, math.inf, -1.0, 10**400, "long"]
-WRONG: list[tuple[Any, str]] = [
+LENGTHS = [math.nan, math.inf, -1.0, 10**400, "long"]
+WRONG = [
     (lambda t: t.crop("0", 1), "start='0'"),
     (lambda t: t.crop(0, None), "end=None"),
     (lambda t: t.labels(None), "times=None"),

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from stepcut.procedure.learning import learn
 from stepcut.version import __version__
 
 
-def run_python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_python(*words, **environment):
     given = {**os.environ, **environment}
     return subprocess.run(
         [sys.executable, *words], capture_output=True, text=True, env=given, check=False
@@ -48,9 +47,7 @@ def run_python(*words: str, **environment: str) -> subprocess.CompletedProcess[s
         (["completion", "csh"], 2, "bash"),
     ],
 )
-def test_answers_without_any_work(
-    words: list[str], code: int, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_without_any_work(words, code, told, capsys):
     assert main(words) == code
     out, error = capsys.readouterr()
     assert told in (error if code else out)
@@ -59,9 +56,7 @@ def test_answers_without_any_work(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_examples_and_a_usage_line(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_has_examples_and_a_usage_line(name, capsys):
     assert main(["help", name]) == 0
     text = capsys.readouterr().out
     assert text.startswith("examples:")
@@ -73,7 +68,7 @@ def test_every_command_has_examples_and_a_usage_line(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_an_option_is_there_where_its_command_reads_it(name: str) -> None:
+def test_an_option_is_there_where_its_command_reads_it(name):
     place, _, function = find_command(name).partition(":")
     module = importlib.import_module(place)
     # The settings of learn are read by a function of their own.
@@ -102,9 +97,7 @@ def test_an_option_is_there_where_its_command_reads_it(name: str) -> None:
         (["agree", "a", "b", "--worst", "-1"], "--worst: '-1'"),
     ],
 )
-def test_a_wrong_word_is_one_line_and_exit_code_2(
-    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_word_is_one_line_and_exit_code_2(words, told, capsys):
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2
@@ -124,12 +117,12 @@ def test_a_wrong_word_is_one_line_and_exit_code_2(
     ],
 )
 def test_no_error_is_a_traceback(
-    error: BaseException,
-    told: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def fail(*_: object) -> int:
+    error,
+    told,
+    monkeypatch,
+    capsys,
+):
+    def fail(*_):
         raise error
 
     monkeypatch.setattr("stepcut.cli.main.run_command", fail)
@@ -144,15 +137,15 @@ def test_no_error_is_a_traceback(
 
 
 def test_what_is_said_is_one_line_and_names_keep_their_spaces(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     say("the names 'cut bread' and 'cut  bread' differ.\n  Write them alike.")
     expected = "stepcut: the names 'cut bread' and 'cut  bread' differ. Write them alike.\n"
     assert capsys.readouterr().err == expected
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
+def test_ctrl_c_ends_without_a_cry(tmp_path):
     words = [sys.executable, "-m", "stepcut", "demo", "-o", str(tmp_path / "d")]
     # A shell starts what runs in the background with interrupts ignored, and children would ignore them, too.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -165,7 +158,7 @@ def test_ctrl_c_ends_without_a_cry(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
-def test_ctrl_c_while_the_command_line_is_imported_ends_without_a_cry() -> None:
+def test_ctrl_c_while_the_command_line_is_imported_ends_without_a_cry():
     program = """
 import signal, sys
 import stepcut.__main__ as program
@@ -181,7 +174,7 @@ program.main()
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
-def test_slow_modules_are_imported_after_ctrl_c_is_handled() -> None:
+def test_slow_modules_are_imported_after_ctrl_c_is_handled():
     program = "import sys; import stepcut.__main__; print(*sys.modules)"
     done = run_python("-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}")
     assert done.returncode == 0
@@ -189,13 +182,13 @@ def test_slow_modules_are_imported_after_ctrl_c_is_handled() -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_that_has_not_all_letters_is_no_reason_to_fail() -> None:
+def test_a_terminal_that_has_not_all_letters_is_no_reason_to_fail():
     run = run_python("-m", "stepcut", "data", "list", PYTHONIOENCODING="ascii")
     assert (run.returncode, run.stderr) == (0, "")
     assert "\\u2013" in run.stdout
 
 
-def test_sigterm_leaves_nothing_half_written(tmp_path: Path) -> None:
+def test_sigterm_leaves_nothing_half_written(tmp_path):
     code = """
 import os, signal, sys
 import stepcut.cli.main
@@ -215,10 +208,8 @@ sys.exit(stepcut.cli.main.main())
 
 
 @pytest.mark.slow
-def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
-    films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def last_event(*words: str) -> tuple[str, float, str]:
+def test_progress_is_counted_in_frames_of_one_video_or_in_videos(films, tmp_path, capsys):
+    def last_event(*words):
         capsys.readouterr()
         assert main([*words, "--log", "json"]) in (0, 1)
         event = json.loads(capsys.readouterr().err.splitlines()[-1])
@@ -232,7 +223,7 @@ def test_progress_is_counted_in_frames_of_one_video_or_in_videos(
 
 
 @pytest.mark.parametrize("words", [["help"], ["learn", "-h"]])
-def test_a_reader_who_goes_away_is_no_fault(words: list[str]) -> None:
+def test_a_reader_who_goes_away_is_no_fault(words):
     out, into = os.pipe()
     os.close(out)
     command = [sys.executable, "-m", "stepcut", *words]
@@ -242,9 +233,7 @@ def test_a_reader_who_goes_away_is_no_fault(words: list[str]) -> None:
     assert run.stderr == b""
 
 
-def test_a_name_of_nothing_is_not_the_folder_one_is_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_of_nothing_is_not_the_folder_one_is_in(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = [np.repeat(np.eye(2, 4), 10, axis=0) for _ in range(2)]
     learn(rows, steps=2, output="p.proc", restarts=2)
@@ -273,9 +262,7 @@ def test_a_name_of_nothing_is_not_the_folder_one_is_in(
         ("stepcut data ", {"list", "stats"}, {"learn"}),
     ],
 )
-def test_bash_completes(
-    words: str, offered: set[str], not_offered: set[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bash_completes(words, offered, not_offered, capsys):
     given = words.split(" ")
     asked = (
         f"COMP_WORDS=({' '.join(repr(word) for word in given)}); COMP_CWORD={len(given) - 1}; "
@@ -287,7 +274,7 @@ def test_bash_completes(
     assert not found & not_offered
 
 
-def test_zsh_and_fish_read_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+def test_zsh_and_fish_read_the_script(capsys):
     begin = "autoload -U +X compinit && compinit -u -D"
     assert "stepcut" in complete("zsh", "-fc", begin, "print -l -- ${_comps[stepcut]}", capsys)
     found = complete("fish", "--no-config -c", "", "complete -C 'stepcut check --'", capsys)
@@ -295,9 +282,7 @@ def test_zsh_and_fish_read_the_script(capsys: pytest.CaptureFixture[str]) -> Non
     assert "--names" not in found
 
 
-def complete(
-    shell: str, options: str, begin: str, end: str, capsys: pytest.CaptureFixture[str]
-) -> str:
+def complete(shell, options, begin, end, capsys):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     assert main(["completion", shell]) == 0

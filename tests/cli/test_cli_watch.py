@@ -16,7 +16,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +65,7 @@ def check(path):
     return {"video": path.stem, "verdict": verdict}
 
 
-opened: list[Journal] = []
+opened = []
 
 
 @pytest.fixture(autouse=True)
@@ -341,7 +340,7 @@ def test_a_file_is_checked_again_when_what_determines_its_verdict_changes(
 ):
     place = Path(shutil.copytree(learned, tmp_path / "p.proc"))
     np.save(arriving / "a.npy", random_rows(9))
-    more: list[str] = []
+    more = []
     once(arriving, place, *NOW)
     assert json.loads(capsys.readouterr().out)["video"] == "a"
     if change == "severity":
@@ -432,7 +431,7 @@ def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path):
 
 
 def test_one_watch_at_a_time_writes_a_journal(learned, tmp_path, capsys, monkeypatch):
-    second: list[int] = []
+    second = []
     old(tmp_path / "broken.mp4")
     monkeypatch.setattr(checking, "post", lambda *_: second.append(once(tmp_path, learned)) or "")
     assert once(tmp_path, learned, "--webhook", "http://x") == 2
@@ -448,7 +447,7 @@ class Answering(BaseHTTPRequestHandler):
     """Answers with the codes of its server, one after the other, then with the last."""
 
     def do_POST(self):
-        server: Any = self.server
+        server = self.server
         server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(server.codes.pop(0) if len(server.codes) > 1 else server.codes[0])
         self.send_header("Location", f"http://127.0.0.1:{server.server_port}/elsewhere")
@@ -462,7 +461,7 @@ class Answering(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hook():
-    server: Any = HTTPServer(("127.0.0.1", 0), Answering)
+    server = HTTPServer(("127.0.0.1", 0), Answering)
     server.got, server.codes = [], [204]
     server.address = f"http://127.0.0.1:{server.server_port}/hook/TOKEN?key=SECRET"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -9,7 +9,6 @@ import xml.etree.ElementTree as etree
 from datetime import time, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import openpyxl
 import pytest
@@ -322,7 +321,7 @@ def test_frames_do_not_drift_at_ntsc_rates(tmp_path):
     assert read(tmp_path / "x.json").segments[0].end == 1001.0
 
 
-def frames(*ranges: tuple[int, int], fps: int = 25, more: list[Any] | None = None) -> str:
+def frames(*ranges, fps=25, more=None):
     """Label Studio tasks with first and last frame."""
     regions = [
         {"type": "timelinelabels", "value": {"ranges": [{"start": a, "end": b}], "timelinelabels": [f"step {a}"]}}
@@ -409,7 +408,7 @@ def test_native_json_reads_what_other_programs_leave_out(more, tmp_path):
 # ---------------------------------------------------------------------- Label Studio
 
 
-def label_studio_export(name: str = "v") -> dict[str, Any]:
+def label_studio_export(name="v"):
     """A task in a Label Studio export with a corrected prediction."""
 
     def region(first, last, label):

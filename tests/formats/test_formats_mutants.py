@@ -7,7 +7,6 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from errors_kit import raises
@@ -38,7 +37,7 @@ KEYS = st.sampled_from(
      "value", "ranges", "timelinelabels", "fps", "rate", "name", "video", "completed_by", "score", "events"]
 )  # fmt: skip
 WORDS = st.sampled_from(["stepcut timeline", "stepcut timelines", "timelinelabels", "labels", "a"])
-VALUES: st.SearchStrategy[Any] = st.recursive(
+VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | WORDS | st.just(10**400),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as etree
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -136,7 +136,7 @@ def kills(folder, random):
     yield f"left behind: {left}" if left else ""
 
 
-ATTACKS: tuple[Callable[[Path, Random], Outcome], ...] = (not_videos, signals, kills)
+ATTACKS = (not_videos, signals, kills)
 
 FINDINGS = {
     "Files, folders and links of others in a procedure's folder":

@@ -3,9 +3,6 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 def _frames(x, mask):
@@ -94,7 +91,7 @@ def lav_tcc(u, t, durations, mask=None):
     return lav(u, t, durations, mask) + tcc(u, t, mask)
 
 
-def _plan(cost: Array, prior: Array, sharp: float) -> Array:
+def _plan(cost, prior, sharp):
     """The plan that minimises sum P (cost + sharp log(P / prior)), after 30 rounds of Sinkhorn."""
     n, m = cost.shape
     kernel = prior * np.exp(-cost / sharp)
@@ -105,7 +102,7 @@ def _plan(cost: Array, prior: Array, sharp: float) -> Array:
     return np.array([[left[i] * kernel[i, j] * right[j] for j in range(m)] for i in range(n)])
 
 
-def _pairs(u: Array, t: Array, mask: NDArray[np.bool_] | None) -> list[tuple[Array, ...]]:
+def _pairs(u, t, mask):
     """Cosines and times of every ordered pair of videos."""
     videos, times = _frames(u / np.linalg.norm(u, axis=2, keepdims=True), mask), _frames(t, mask)
     places = [(a, b) for a in range(len(u)) for b in range(len(u)) if a != b]
@@ -115,7 +112,7 @@ def _pairs(u: Array, t: Array, mask: NDArray[np.bool_] | None) -> list[tuple[Arr
     ]
 
 
-def opel(u: Array, t: Array, mask: NDArray[np.bool_] | None = None) -> float:
+def opel(u, t, mask=None):
     values = []
     for like, first, second in _pairs(u, t, mask):
         n, m = like.shape
@@ -133,7 +130,7 @@ def opel(u: Array, t: Array, mask: NDArray[np.bool_] | None = None) -> float:
     return sum(values) / len(values)
 
 
-def rgwot(u: Array, t: Array, mask: NDArray[np.bool_] | None = None) -> float:
+def rgwot(u, t, mask=None):
     values = []
     for like, first, second in _pairs(u, t, mask):
         n, m = like.shape

@@ -1,7 +1,6 @@
 """Small synthetic trees in each published layout; the repository contains no real data."""
 
 import json
-from typing import Any
 
 import numpy as np
 
@@ -128,9 +127,7 @@ def captaincook4d_tree(root):
     """One recipe with two recordings: one correct, one with a missing and a wrong step."""
     told = [(61, "Grind -Grind the beans", 1.0, 3.0), (62, "pour-pour water", 2.5, 9.0)]
     keys = ("step_id", "description", "start_time", "end_time")
-    done: list[dict[str, Any]] = [
-        {**dict(zip(keys, one, strict=True)), "has_errors": False} for one in told
-    ]
+    done = [{**dict(zip(keys, one, strict=True)), "has_errors": False} for one in told]
     left_out = [
         {**done[0], "start_time": -1.0, "end_time": -1.0, "has_errors": True},
         {**done[1], "has_errors": True},

@@ -1,7 +1,6 @@
 """Small test videos, made with PyAV: every frame encodes its number as grey levels."""
 
 from fractions import Fraction
-from typing import Any
 
 import av
 import numpy as np
@@ -48,7 +47,7 @@ def make_film(
     `scale` is the size of a picture, in multiples of 64 x 48.
     """
     with av.open(str(path), "w", format=container, options=muxer or {}) as out:
-        stream: Any = out.add_stream(
+        stream = out.add_stream(
             codec,
             rate=rate,
             options={"preset": "ultrafast", **options} if codec == "libx264" else options,
@@ -59,7 +58,7 @@ def make_film(
             stream.set_display_rotation(rotation)
         if clock is not None:
             stream.codec_context.time_base = clock
-        voice: Any = out.add_stream("aac", rate=8000, layout="mono") if sound else None
+        voice = out.add_stream("aac", rate=8000, layout="mono") if sound else None
         for number in range(frames):
             large = picture(number).repeat(scale, axis=0).repeat(scale, axis=1)
             frame = av.VideoFrame.from_ndarray(large, format="rgb24")
@@ -92,7 +91,7 @@ def make_sound(path, cover=False):
         voice = out.add_stream(
             "aac" if path.suffix != ".mp3" else "libmp3lame", rate=8000, layout="mono"
         )
-        art: Any = None
+        art = None
         if cover:
             art = out.add_stream("mjpeg", rate=1)
             art.width, art.height, art.pix_fmt = WIDTH, HEIGHT, "yuvj420p"

@@ -53,7 +53,7 @@ def folders():
 
 def folder_imports():
     """Folder -> imported folders, except notebook drawing, which `show` imports late."""
-    found: dict[str, set[str]] = {name: set() for name in folders()}
+    found = {name: set() for name in folders()}
     for module, path in MODULES.items():
         nodes = list(ast.walk(tree_of(path)))
         drawing = [node for node in nodes if getattr(node, "name", "") == "_repr_html_"]

@@ -19,7 +19,7 @@ STEPS = ["open jar", "spread jam", "cut bread", "serve"]
 
 def film(order, rng, seconds=20.0):
     """Labels at one per second: each step for about `seconds`, with background in between."""
-    parts: list[int] = []
+    parts = []
     for step in order:
         parts += [step] * max(3, round(seconds * float(np.exp(0.1 * rng.normal())))) + [-1] * int(
             rng.integers(0, 3)

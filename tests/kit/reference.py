@@ -6,7 +6,6 @@ import inspect
 import re
 import textwrap
 from pathlib import Path
-from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 ENTRY = re.compile(r"^::: ([\w.]+)\n((?: {4}.*\n)*)", flags=re.MULTILINE)
@@ -33,7 +32,7 @@ def resolve(name):
 
 def public():
     """Every function, class and public method of the reference, by its full name."""
-    found: dict[str, Any] = {}
+    found = {}
     for name, options in entries().items():
         found.update(_walk(name, resolve(name), options))
     return found

@@ -1,7 +1,6 @@
 """Random weights of a ResNet-50, with as many stages as a test needs."""
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from stepcut.features.backbones.networks import BLOCKS
@@ -10,7 +9,7 @@ from stepcut.features.backbones.networks import BLOCKS
 def random_resnet(stages=3, seed=0):
     """Random weights whose activations stay of order one."""
     rng = np.random.default_rng(seed)
-    w: dict[str, NDArray[np.float32]] = {}
+    w = {}
 
     def conv(name, norm, out, inside, k):
         scale = (2 / (inside * k * k)) ** 0.5

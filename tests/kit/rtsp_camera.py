@@ -5,7 +5,6 @@ import re
 import socket
 import struct
 import threading
-from typing import Any
 
 import av
 
@@ -16,7 +15,7 @@ LARGEST = 1200
 
 def encode(pictures, rate=25):
     """H.264 like a camera: one byte string per picture, a key frame every five."""
-    codec: Any = av.CodecContext.create("libx264", "w")
+    codec = av.CodecContext.create("libx264", "w")
     height, width = pictures[0].shape[:2]
     codec.width, codec.height, codec.pix_fmt = width, height, "yuv420p"
     codec.framerate, codec.gop_size = rate, 5

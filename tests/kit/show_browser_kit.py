@@ -40,7 +40,7 @@ class Browser:
 
     def __init__(self, browser):
         self.browser = browser
-        self.complaints: list[str] = []
+        self.complaints = []
 
     def open(self, address, size):
         """The page at an address, ready."""

@@ -1,7 +1,6 @@
 """The files in the folder of a procedure, for tests that read or change them."""
 
 import json
-from typing import Any
 
 from stepcut.files.atomic import read_json, write_json
 from stepcut.procedure.edits import Edits
@@ -13,8 +12,7 @@ def revision(place):
 
 
 def config_of(place):
-    config: dict[str, Any] = read_json(revision(place) / "config.json")
-    return config
+    return read_json(revision(place) / "config.json")
 
 
 def change_config(place, **changes):

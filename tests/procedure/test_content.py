@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from stepcut.procedure.edits import Edits
 from stepcut.toy import toy_features
 
 ROWS, TRUE = toy_features(videos=3, seed=1, dim=8)
-QUICK: dict[str, Any] = {"restarts": 2}
+QUICK = {"restarts": 2}
 
 
 @pytest.fixture(scope="module")

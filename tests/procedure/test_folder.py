@@ -8,7 +8,6 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from stepcut.procedure.edits import Edits, go_back, take_back
 from stepcut.toy import toy_features
 
 TRUE = toy_features(videos=3, seed=1, dim=8)[1]
-QUICK: dict[str, Any] = {"restarts": 2}
+QUICK = {"restarts": 2}
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,19 @@
 """learn(): wrong settings, resuming, and reproducibility with a seed."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from errors_kit import raises
+from sklearn.metrics import adjusted_rand_score
 
+import stepcut
 import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError
 from stepcut.methods import StepCut
 from stepcut.methods.baselines import KMeans
 from stepcut.toy import toy_features
 
-QUICK: dict[str, Any] = {"restarts": 2}
-PAPER: dict[str, Any] = {"method": "cnc", "train": {"iterations": 30}}
+QUICK = {"restarts": 2}
+PAPER = {"method": "cnc", "train": {"iterations": 30}}
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_settings_that_make_no_sense(videos, wrong, says):
 @pytest.mark.slow
 def test_numbers_of_numpy_are_numbers(videos, tmp_path):
     plain = sc.learn(videos, steps=4, seed=1, rate=2, restarts=2, background=0.5)
-    given: dict[str, Any] = {
+    given = {
         "seed": np.int64(1),
         "rate": np.float32(2),
         "restarts": np.int32(2),
@@ -215,3 +215,50 @@ def test_a_wrong_setting_is_told_before_any_video_is_read(tmp_path, wrong):
         film.write_bytes(b"no video")
     with pytest.raises(OptionError, match=list(wrong)[-1]):
         sc.learn(films, **wrong)
+
+
+# ---------------------------------------------------------------------- large sets
+
+
+VIDEOS = 12
+SAMPLED = ("stepcut.methods.stepcut.learning", "stepcut.checking.calibrate")
+
+
+def learn(monkeypatch, many):
+    """Learn from twelve videos as if so `many` were many; also the number of videos of each fit."""
+    rows, _ = toy_features(videos=VIDEOS, rate=1.0, duration=60, seed=3)
+    fitted = []
+    fit = StepCut.fit
+
+    def counted(self, features, *args, **kwargs):
+        fitted.append(len(features))
+        return fit(self, features, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StepCut, "fit", counted)
+        for module in SAMPLED:
+            patch.setattr(f"{module}.MANY", many)
+        return stepcut.learn(rows, steps=6, rate=1, restarts=8), fitted
+
+
+@pytest.mark.slow
+def test_beyond_that_many_videos_some_stand_for_all_and_up_to_it_nothing_changes(monkeypatch):
+    whole, all_fitted = learn(monkeypatch, 1000)
+    same, fitted = learn(monkeypatch, VIDEOS)
+    state, expected = same.method.state(), whole.method.state()
+    assert state.keys() == expected.keys()
+    for name, values in expected.items():
+        assert state[name].dtype == values.dtype
+        np.testing.assert_array_equal(state[name], values)
+    shown, wanted = same.expectations.to_json(), whole.expectations.to_json()
+    for sampled in ("task", "altered"):  # with fewer videos, more copies of each
+        del shown[sampled], wanted[sampled]
+    assert shown == wanted
+    assert fitted == [VIDEOS]
+    some, fitted = learn(monkeypatch, 8)
+    assert all_fitted == fitted == [VIDEOS]  # no refits
+    altered = {one.of for copies in some.expectations.altered.values() for one in copies}
+    assert len(altered) == 8
+    assert {len(values) for values in some.expectations.amounts.values()} == {VIDEOS}
+    labels, expected = ([one.labels[name] for name in one.samples] for one in (some, whole))
+    assert adjusted_rand_score(np.concatenate(expected), np.concatenate(labels)) > 0.7

@@ -4,7 +4,6 @@ import json
 import shutil
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from stepcut.errors import DataError
 from stepcut.parallel.engine import Local
 from stepcut.procedure.learning import learn_tasks
 
-QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
+QUICK = {"steps": 3, "restarts": 2}
 WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]
 
 

@@ -1,7 +1,5 @@
 """A recipe names steps by order; namer words are only suggestions."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from errors_kit import raises
@@ -13,7 +11,7 @@ from stepcut.errors import AnnotationError, OptionError
 from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.labels import read_recipe
 
-QUICK: dict[str, Any] = {"restarts": 2}
+QUICK = {"restarts": 2}
 
 
 def films(orders):
@@ -85,7 +83,7 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen, tmp_path):
     procedure = sc.learn(kitchen / "videos", **settings)
     assert procedure.steps == ["step 1", "step 2", "step 3"]
     assert procedure.suggestions == {}
-    seen: list[int] = []
+    seen = []
 
     def namer(pictures):
         seen.append(len(pictures))

@@ -1,15 +1,17 @@
 """The folder of a procedure: whatever happens to it, what people did is there and can be reached."""
 
+import ast
 import errno
 import json
 import os
 import shutil
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
+import full_disk
 import numpy as np
 import pytest
 from crash_kit import crashes
@@ -30,7 +32,7 @@ from stepcut.toy import toy_features
 OLD = Path(__file__).parent / "v0_3_0"  # made by stepcut 0.3.0; see the script in commit c009639d
 EXPECTED = json.loads((OLD / "expected.json").read_text())
 ROWS, TRUE = toy_features(videos=3, seed=1, dim=8)
-QUICK: dict[str, Any] = {"restarts": 2}
+QUICK = {"restarts": 2}
 
 
 @pytest.fixture(scope="module")
@@ -442,3 +444,34 @@ def test_two_thousand_edits_open_within_a_second(place):
         taken.append(time.process_time() - begin)
     assert min(taken) < 1
     assert len(edits.corrections.done) == 2000
+
+
+# ---------------------------------------------------------------------- a full disk
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("free", [0, 24])
+def test_learn_on_a_full_disk(free, tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "features").mkdir()
+    for name in "abc":
+        rows = (
+            np.repeat(np.eye(3), 20, axis=0) @ rng.normal(size=(3, 400)) * 3
+            + rng.normal(size=(60, 400)) * 0.1
+        )
+        np.save(tmp_path / "features" / f"{name}.npy", rows.astype(np.float32))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    learn = ["learn", str(tmp_path / "features"), "-k", "3", "-o", str(disk / "task.proc")]
+    learn += ["--quiet"]
+    words = [sys.executable, full_disk.__file__, str(disk), str(free), sys.executable, "-m"]
+    words += ["stepcut", *learn]
+    environment = {**os.environ, "STEPCUT_CACHE": str(tmp_path / "cache")}
+    ran = full_disk.run_as_root(words, environment)
+    assert ran.returncode == 0, ran.stderr
+    code, left, again, *said = ran.stdout.splitlines()
+    assert code == "2"
+    assert "no space left on the disk" in said[0]
+    assert "Traceback" not in ran.stdout
+    assert ast.literal_eval(left) == ["filler"]  # no procedure and no partial files
+    assert again == "0", ran.stdout

@@ -4,7 +4,6 @@ import shutil
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features
 
-QUICK: dict[str, Any] = {"restarts": 2}
+QUICK = {"restarts": 2}
 ROWS, TRUE = toy_features(videos=5, seed=0, dim=12)
 VIDEOS = {timeline.video: rows for timeline, rows in zip(TRUE, ROWS, strict=True)}
 TRUTH = {timeline.video: timeline for timeline in TRUE}

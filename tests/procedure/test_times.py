@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from stepcut.procedure.edits import Edits
 from stepcut.procedure.labels import PYTHON, Origin, annotate_rows
 from stepcut.timeline import Segment, Timeline, clip_segments, time_in_video
 
-QUICK: dict[str, Any] = {"restarts": 1}
+QUICK = {"restarts": 1}
 
 
 def learn_video(folder, durations):

@@ -9,9 +9,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from show_kit import Served, ask, place_of, wait
@@ -28,7 +26,7 @@ from stepcut.procedure.document import VERBS
 
 
 @pytest.fixture(autouse=True)
-def root(work: Path) -> Path:
+def root(work):
     """The folder of the app with a broken video, and links to files outside of it."""
     (work / "kitchen" / "broken.mp4").write_bytes(b"no video")
     (work / "link").symlink_to(work.parent / "outside")
@@ -36,17 +34,17 @@ def root(work: Path) -> Path:
     return work
 
 
-def videos(app: Served, path: str = "kitchen") -> list[str]:
+def videos(app, path="kitchen"):
     found = app.get(f"api/folder?path={path}").json()["videos"]
     return [video["path"] for video in found if video["name"] != "broken.mp4"]
 
 
-def keys_of(app: Served) -> list[str]:
+def keys_of(app):
     """The keys of its videos."""
     return [video["key"] for video in app.get(f"{place_of(app)}/api/state").json()["videos"]]
 
 
-def test_the_start_page_shows_procedures_with_pictures(app: Served) -> None:
+def test_the_start_page_shows_procedures_with_pictures(app):
     assert app.get("").status == 200
     (one,) = app.get("api/home").json()["procedures"]
     assert (one["title"], one["steps"], one["videos"]) == ("tea", 3, 2)
@@ -57,9 +55,7 @@ def test_the_start_page_shows_procedures_with_pictures(app: Served) -> None:
     assert app.get("p/nothing/api/state").status == 404
 
 
-def test_a_damaged_procedure_is_listed_with_its_problem_and_restored(
-    app: Served, root: Path
-) -> None:
+def test_a_damaged_procedure_is_listed_with_its_problem_and_restored(app, root):
     (root / "tea.proc" / "CURRENT").write_text("?")
     (one,) = app.get("api/home").json()["procedures"]
     assert "damaged: CURRENT. Restoring will lose: nothing." in one["restore"]
@@ -75,7 +71,7 @@ def test_a_damaged_procedure_is_listed_with_its_problem_and_restored(
     assert "no learned state" in told
 
 
-def test_the_picker_lists_folders_videos_and_labels(app: Served) -> None:
+def test_the_picker_lists_folders_videos_and_labels(app):
     top = app.get("api/folder").json()
     assert [folder["name"] for folder in top["folders"]] == ["kitchen", "labels"]  # no procedure
     assert (top["path"], top["folders"][0]["videos"]) == ("", 4)
@@ -86,7 +82,7 @@ def test_the_picker_lists_folders_videos_and_labels(app: Served) -> None:
     assert app.get("api/folder?path=labels").json()["labels"]
 
 
-def test_the_picker_never_leaves_its_folder(app: Served) -> None:
+def test_the_picker_never_leaves_its_folder(app):
     for path in "..", "../outside", "/etc", "link", "kitchen/../..", "none", "%00", "~":
         assert app.get(f"api/folder?path={path}").status == 422, path
     assert "link.mp4" not in json.dumps(app.get("api/folder?path=kitchen").json())
@@ -96,7 +92,7 @@ def test_the_picker_never_leaves_its_folder(app: Served) -> None:
     assert app.post("api/learn", body).status == 422
 
 
-def test_videos_are_probed_with_lengths_and_problems(app: Served) -> None:
+def test_videos_are_probed_with_lengths_and_problems(app):
     asked = ["kitchen/broken.mp4", *videos(app)]
     found = app.post("api/probe", {"videos": asked}).json()["videos"]
     assert found[0]["duration"] is None
@@ -106,7 +102,7 @@ def test_videos_are_probed_with_lengths_and_problems(app: Served) -> None:
     assert app.post("api/probe", {"videos": ["x"] * 51}).status == 422
 
 
-WISHES: list[tuple[str, dict[str, Any], str]] = [
+WISHES = [
     ("learn", {"videos": []}, "at least two"),
     ("learn", {"steps": "many"}, "steps='many'"),
     ("learn", {"steps": "0"}, "steps"),
@@ -126,7 +122,7 @@ WISHES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def test_a_wish_that_makes_no_sense_starts_nothing(app: Served) -> None:
+def test_a_wish_that_makes_no_sense_starts_nothing(app):
     procedure, learn = place_of(app), {"videos": videos(app), "name": "new"}
     for call, body, message in WISHES:
         place = "api/learn" if call == "learn" else f"{procedure}/api/{call}"
@@ -135,19 +131,17 @@ def test_a_wish_that_makes_no_sense_starts_nothing(app: Served) -> None:
     assert app.get("api/jobs").json()["jobs"] == []
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_there(tmp_path, capsys):
     with pytest.raises(OptionError, match="no such folder"):
         Workspace(tmp_path / "none")
     assert main(["app", str(tmp_path / "none"), "--no-browser"]) == 2
     assert "no such folder" in capsys.readouterr().err
 
 
-def test_stepcut_alone_opens_the_app_on_a_desktop_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stepcut_alone_opens_the_app_on_a_desktop_only(monkeypatch, capsys):
     from stepcut.cli import main as module
 
-    asked: list[Any] = []
+    asked = []
     monkeypatch.setattr(module, "run_command", lambda *words: asked.append(words) or 0)
     assert main([]) == 0
     assert "commands:" in capsys.readouterr().out
@@ -159,14 +153,13 @@ def test_stepcut_alone_opens_the_app_on_a_desktop_only(
 # ---------------------------------------------------------------------- jobs
 
 
-def copy_all(app: Served, kind: str = "mp4") -> dict[str, Any]:
+def copy_all(app, kind="mp4"):
     body = {"kind": kind, "codecs": []}
-    job: dict[str, Any] = app.post(f"{place_of(app)}/api/copies", body).json()["job"]
-    return job
+    return app.post(f"{place_of(app)}/api/copies", body).json()["job"]
 
 
 @pytest.mark.slow
-def test_a_job_outlives_the_server_that_started_it(root: Path, tmp_path: Path) -> None:
+def test_a_job_outlives_the_server_that_started_it(root, tmp_path):
     with Served(Running(Workspace(root))) as app:
         job = copy_all(app)
     with Served(Running(Workspace(root))) as app:
@@ -176,7 +169,7 @@ def test_a_job_outlives_the_server_that_started_it(root: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_is_started_again(app: Served) -> None:
+def test_a_worker_that_is_killed_is_started_again(app):
     job = copy_all(app, "webm")
     state = Path(os.environ["STEPCUT_CACHE"]) / "jobs" / job["id"] / "state.json"
     wait_until(state.exists, 60)
@@ -186,7 +179,7 @@ def test_a_worker_that_is_killed_is_started_again(app: Served) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_is_cancelled_resumed_and_forgotten(app: Served) -> None:
+def test_a_job_is_cancelled_resumed_and_forgotten(app):
     job = copy_all(app)
     path = f"api/jobs/{job['id']}"
     assert app.post(f"{path}/forget", {}).status == 422  # it runs
@@ -203,7 +196,7 @@ def test_a_job_is_cancelled_resumed_and_forgotten(app: Served) -> None:
 # ---------------------------------------------------------------------- checking, comparing, exporting
 
 
-def test_a_dropped_video_is_kept_and_never_replaces_another(app: Served, root: Path) -> None:
+def test_a_dropped_video_is_kept_and_never_replaces_another(app, root):
     place = f"{place_of(app)}/api/upload?name="
     assert app.upload(f"{place}new.mp4", b"one").json() == {"path": "uploads/new.mp4"}
     assert app.upload(f"{place}new.mp4", b"two").json() == {"path": "uploads/new-2.mp4"}
@@ -215,7 +208,7 @@ def test_a_dropped_video_is_kept_and_never_replaces_another(app: Served, root: P
     assert app.upload(f"{place}new.mp4", b"").status == 422
 
 
-def test_an_interrupted_upload_leaves_nothing(app: Served, root: Path) -> None:
+def test_an_interrupted_upload_leaves_nothing(app, root):
     head = (
         f"POST /{app.token}/{place_of(app)}/api/upload?name=new.mp4 HTTP/1.1\r\nHost: {app.host}\r\n"
         f"Origin: {app.origin}\r\nContent-Type: application/octet-stream\r\n"
@@ -230,14 +223,14 @@ def test_an_interrupted_upload_leaves_nothing(app: Served, root: Path) -> None:
     wait_until(lambda: not list((root / "uploads").iterdir()))
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(condition, seconds=20):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def test_new_videos_in_a_watched_folder_are_checked_once(app: Served, root: Path) -> None:
+def test_new_videos_in_a_watched_folder_are_checked_once(app, root):
     place = f"{place_of(app)}/api/watch"
     assert app.get(place).json() == {"folder": None, "problem": None}
     assert app.post(place, {"folder": "../outside"}).status == 422
@@ -245,7 +238,7 @@ def test_new_videos_in_a_watched_folder_are_checked_once(app: Served, root: Path
     assert app.post(place, {"folder": "line"}).json()["folder"] == "line"
     shutil.copy(root / "kitchen" / "broken.mp4", root / "line" / "new.mp4")
 
-    def checks() -> list[Any]:
+    def checks():
         return [job for job in app.get("api/jobs").json()["jobs"] if job["kind"] == "check"]
 
     wait_until(checks)
@@ -259,7 +252,7 @@ def test_new_videos_in_a_watched_folder_are_checked_once(app: Served, root: Path
     assert app.post(place, {"folder": None}).json()["folder"] is None
 
 
-def test_two_groups_are_compared(app: Served) -> None:
+def test_two_groups_are_compared(app):
     place, (one, two) = f"{place_of(app)}/api/compare", keys_of(app)
     assert "group A" in app.post(place, {"a": [one], "b": [two]}).json()["error"]
     assert app.post(place, {"a": [one, "9"], "b": [two, one]}).status == 422
@@ -269,7 +262,7 @@ def test_two_groups_are_compared(app: Served) -> None:
 
 
 @pytest.mark.slow
-def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Path) -> None:
+def test_an_export_is_previewed_written_and_downloaded(app, learned):
     root = app.workspace_root
     shutil.copytree(learned, root / "toy.proc")
     procedure = place_of(app, "toy")
@@ -292,11 +285,11 @@ def test_an_export_is_previewed_written_and_downloaded(app: Served, learned: Pat
 PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 
 
-def cells(line: str) -> list[str]:
+def cells(line):
     return [cell.strip() for cell in line.split("|")]
 
 
-def test_every_call_is_documented(root: Path) -> None:
+def test_every_call_is_documented(root):
     page = PAGE.read_text(encoding="utf-8")
     routes = [*HOME, *procedure_routes(Watching(Workspace(root)))]
     missing = [route.path for route in routes if f"`{route.path}`" not in page]
@@ -317,7 +310,7 @@ def test_every_call_is_documented(root: Path) -> None:
     assert all(edits[f"`{verb}`"] <= set(each.reads) for verb, each in VERBS.items())
 
 
-def test_the_pages_use_documented_calls_only() -> None:
+def test_the_pages_use_documented_calls_only():
     page = PAGE.read_text(encoding="utf-8")
     documented = {re.sub(r"\{.*?\}", "{}", path) for path in re.findall(r"`(/api/[^`]*)`", page)}
     scripts = "".join(data.decode() for name, data in static_files().items() if name[-3:] == ".js")
@@ -329,7 +322,7 @@ def test_the_pages_use_documented_calls_only() -> None:
     assert used <= documented
 
 
-def test_every_stage_of_a_job_has_a_text() -> None:
+def test_every_stage_of_a_job_has_a_text():
     texts = re.search(r"stages: \{(.*?)\}", static_files()["strings.js"].decode(), re.DOTALL)
     assert texts is not None
     folder = Path(stepcut.__file__).parent
@@ -343,13 +336,13 @@ def test_every_stage_of_a_job_has_a_text() -> None:
     assert stages - {"tasks"} <= set(re.findall(r"(\w+):", texts[1]))  # tasks: --tasks only
 
 
-def test_no_script_imports_itself_through_others() -> None:
+def test_no_script_imports_itself_through_others():
     for script in (name for name in static_files() if name.endswith(".js")):
         direct = re.findall(r'from "\./(\w+\.js)"', static_files()[script].decode())
         assert all(script not in imports(other) for other in direct), script
 
 
-def test_every_text_of_the_pages_is_in_one_file() -> None:
+def test_every_text_of_the_pages_is_in_one_file():
     files = {name: data.decode() for name, data in static_files().items()}
     known = set(re.findall(r"^ +(\w+):|(?<=[,{] )(\w+):", files["strings.js"], re.MULTILINE))
     names = {name for pair in known for name in pair if name}

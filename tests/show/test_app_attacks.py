@@ -8,14 +8,13 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from show_fixtures import write_procedure
 from show_kit import Page, Served, place_of, wait
 from store_kit import revision
 
-from stepcut.app.jobs import Job, Jobs, Progress, run
+from stepcut.app.jobs import Jobs, Progress, run
 from stepcut.app.server import Running
 from stepcut.app.tasks import pack
 from stepcut.app.watching import Watching, journal_of
@@ -26,15 +25,15 @@ from stepcut.procedure.edits import Edits
 from stepcut.progress import Event
 
 
-def kitchen_videos(work: Path) -> list[str]:
+def kitchen_videos(work):
     return [f"kitchen/{path.name}" for path in sorted((work / "kitchen").iterdir())]
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def tree(folder):
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-ATTACKS: list[tuple[str, str, dict[str, Any]]] = [
+ATTACKS = [
     ("tea-export", "", {"what": ["report"]}),
     ("tea-export/report.html", "private.csv", {"what": ["report"]}),
     ("tea-export/clips", "", {"what": ["clips"]}),
@@ -45,9 +44,7 @@ ATTACKS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("link", "to", "body"), ATTACKS)
-def test_links_that_leave_the_folder_are_refused_with_a_sentence(
-    app: Served, work: Path, link: str, to: str, body: dict[str, Any]
-) -> None:
+def test_links_that_leave_the_folder_are_refused_with_a_sentence(app, work, link, to, body):
     outside, procedure = work.parent / "outside", place_of(app)
     before = tree(outside)
     (work / link).parent.mkdir(exist_ok=True)
@@ -64,14 +61,14 @@ def test_links_that_leave_the_folder_are_refused_with_a_sentence(
     assert tree(outside) == before
 
 
-def queue(kind: str, args: dict[str, Any], about: Path) -> Job:
+def queue(kind, args, about):
     """A job that no server runs."""
     jobs = Jobs(about)
     jobs.close()
     return jobs.start(kind, args, about, about.stem)
 
 
-def run_here(job: Job) -> dict[str, Any]:
+def run_here(job):
     """Be the process of a job; its signal handler does not stay."""
     before = signal.getsignal(signal.SIGTERM)
     run(job.folder)
@@ -79,13 +76,13 @@ def run_here(job: Job) -> dict[str, Any]:
     return job.state
 
 
-def export_args(learned: Path, target: Path, what: str) -> dict[str, Any]:
+def export_args(learned, target, what):
     wish = {"what": [what], "formats": []}
     own = {"folder": str(learned), "trust": False, "videos": {}}
     return {**own, "wish": wish, "target": str(target)}
 
 
-def test_a_link_that_comes_after_the_request_is_not_followed(work: Path, learned: Path) -> None:
+def test_a_link_that_comes_after_the_request_is_not_followed(work, learned):
     target = learned.parent / "toy-export"
     target.mkdir()
     (target / "time-budget.csv").symlink_to(work.parent / "outside" / "private.csv")
@@ -96,14 +93,14 @@ def test_a_link_that_comes_after_the_request_is_not_followed(work: Path, learned
     assert not list(learned.parent.glob(".*.part"))
 
 
-def test_an_export_of_an_earlier_revision_is_refused(work: Path, learned: Path) -> None:
+def test_an_export_of_an_earlier_revision_is_refused(work, learned):
     args = export_args(learned, work / "toy-export", "plan")
     state = run_here(queue("export", {**args, "fingerprint": "of another revision"}, learned))
     assert "learned again" in state["error"]
     assert not (work / "toy-export").exists()
 
 
-def test_an_exported_file_that_became_a_link_is_not_sent(work: Path) -> None:
+def test_an_exported_file_that_became_a_link_is_not_sent(work):
     target = work / "tea-export"
     target.mkdir()
     (target / "plan.json").symlink_to(work.parent / "outside" / "private.csv")
@@ -112,7 +109,7 @@ def test_an_exported_file_that_became_a_link_is_not_sent(work: Path) -> None:
             pack({"folder": str(target), "files": files})
 
 
-def test_one_damaged_procedure_or_link_does_not_end_watching(work: Path) -> None:
+def test_one_damaged_procedure_or_link_does_not_end_watching(work):
     space = Workspace(work)
     space.jobs.close()  # the jobs are counted, not run
     good, bad = work / "tea.proc", work / "bad.proc"
@@ -141,7 +138,7 @@ def test_one_damaged_procedure_or_link_does_not_end_watching(work: Path) -> None
     assert "config.json" in journal_of(work / "line-bad", bad).read_text()
 
 
-def test_a_procedure_learned_again_elsewhere_is_noticed(work: Path) -> None:
+def test_a_procedure_learned_again_elsewhere_is_noticed(work):
     first, second = sorted(str(path) for path in (work / "kitchen").iterdir())
     with Page(work / "tea.proc") as page:
         before = page.get("api/state").json()
@@ -159,7 +156,7 @@ def test_a_procedure_learned_again_elsewhere_is_noticed(work: Path) -> None:
         assert page.post("api/edit", late).status == 409
 
 
-def learn_args(work: Path, name: str) -> dict[str, Any]:
+def learn_args(work, name):
     return {
         "videos": [str(path) for path in sorted((work / "kitchen").iterdir())],
         "output": str(work / name), "root": str(work), "steps": 2, "labels": None, "recipe": None,
@@ -167,7 +164,7 @@ def learn_args(work: Path, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_an_old_job_never_replaces_a_newer_procedure(work: Path) -> None:
+def test_an_old_job_never_replaces_a_newer_procedure(work):
     job = queue("learn", learn_args(work, "new.proc"), work / "new.proc")
     write_procedure(work / "new.proc", {"one": None, "two": None})
     before = tree(work / "new.proc")
@@ -179,9 +176,7 @@ def test_an_old_job_never_replaces_a_newer_procedure(work: Path) -> None:
     assert not list(work.glob(".*"))
 
 
-def test_a_second_request_of_a_name_is_refused_while_the_first_runs(
-    app: Served, work: Path
-) -> None:
+def test_a_second_request_of_a_name_is_refused_while_the_first_runs(app, work):
     body = {"videos": kitchen_videos(work), "name": "new", "steps": "2"}
     first = app.post("api/learn", body).json()
     assert app.post("api/learn", body).json()["id"] == first["id"]
@@ -190,7 +185,7 @@ def test_a_second_request_of_a_name_is_refused_while_the_first_runs(
     app.post(f"api/jobs/{first['id']}/cancel", {})
 
 
-def test_a_job_says_how_long_it_still_takes(work: Path) -> None:
+def test_a_job_says_how_long_it_still_takes(work):
     job = queue("learn", learn_args(work, "new.proc"), work / "new.proc")
     # Half was done before: 10 s for a tenth.
     for seconds, done, left in ((0, 50, None), (1, 51, None), (10, 60, 40), (50, 100, 0)):
@@ -199,7 +194,7 @@ def test_a_job_says_how_long_it_still_takes(work: Path) -> None:
         assert job.to_json()["left"] == left
 
 
-def test_finished_jobs_do_not_pile_up(work: Path) -> None:
+def test_finished_jobs_do_not_pile_up(work):
     first, second = (queue("check", {"videos": [name]}, work) for name in "ab")
     for job in (first, second):
         job.write_state("done")
@@ -213,7 +208,7 @@ def test_finished_jobs_do_not_pile_up(work: Path) -> None:
     assert jobs.all() == []
 
 
-def test_a_procedure_is_named_after_a_telling_folder(app: Served, work: Path) -> None:
+def test_a_procedure_is_named_after_a_telling_folder(app, work):
     (work / "kitchen").rename(work / "videos")
     body = {"videos": [f"videos/{path.name}" for path in (work / "videos").iterdir()]}
     job = app.post("api/learn", body).json()
@@ -221,7 +216,7 @@ def test_a_procedure_is_named_after_a_telling_folder(app: Served, work: Path) ->
     assert job["title"] == "work"
 
 
-def test_a_start_removes_what_a_killed_server_left(work: Path) -> None:
+def test_a_start_removes_what_a_killed_server_left(work):
     (work / "uploads").mkdir()
     dead = [work / "uploads" / name for name in (".a.mp4.0123abcd.part", "empty.mp4")]
     for path in dead:
@@ -241,7 +236,7 @@ def test_a_start_removes_what_a_killed_server_left(work: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_resumed_at_once_after_its_cancel_goes_on(app: Served) -> None:
+def test_a_job_resumed_at_once_after_its_cancel_goes_on(app):
     job = app.post(f"{place_of(app)}/api/copies", {"kind": "webm", "codecs": []}).json()["job"]
     place = f"api/jobs/{job['id']}"
     for pause in (0.0, 0.1, 0.3, 0.6):
@@ -252,7 +247,7 @@ def test_a_job_resumed_at_once_after_its_cancel_goes_on(app: Served) -> None:
     assert wait(app, job)["result"] == {}
 
 
-def test_a_server_starts_again_at_its_address(work: Path) -> None:
+def test_a_server_starts_again_at_its_address(work):
     with Served(Running(Workspace(work))) as app:
         address = app.running.address
         with Served(Running(Workspace(work))) as second:  # the port is taken
@@ -268,7 +263,7 @@ def test_a_server_starts_again_at_its_address(work: Path) -> None:
     other.start().close()
 
 
-def test_names_that_are_not_utf8_are_listed_and_used(app: Served, work: Path) -> None:
+def test_names_that_are_not_utf8_are_listed_and_used(app, work):
     folder = work / os.fsdecode(b"caf\xe9")
     try:
         folder.mkdir()
@@ -285,7 +280,7 @@ def test_names_that_are_not_utf8_are_listed_and_used(app: Served, work: Path) ->
     assert "Rename the file" in probed["problem"]
 
 
-def test_requests_may_name_sixteen_hundred_videos(app: Served) -> None:
+def test_requests_may_name_sixteen_hundred_videos(app):
     name = "kitchen/a-folder-with-a-long-name/recording-{:04}-of-the-top-camera.mp4"
     answer = app.post("api/learn", {"videos": [name.format(n) for n in range(1600)]})
     assert answer.status == 422
@@ -317,7 +312,7 @@ LEARN = ['"labels": "LONG"', '"labels": "a\\u0000"', '"name": "\\ud800"', '"name
          '"recipe": "\\ud800\\npour"', '"steps": "BIG"', '"steps": BIG', '"labels": "\\ud800"']  # fmt: skip
 
 
-def test_hostile_values_are_refused_with_a_sentence(app: Served, work: Path) -> None:
+def test_hostile_values_are_refused_with_a_sentence(app, work):
     procedure, names = place_of(app), kitchen_videos(work)
     revision = app.get(f"{procedure}/api/state").json()["revision"]
     learn = [f'{{"videos": {json.dumps(names)}, "name": "new", {one}}}' for one in LEARN]
@@ -346,14 +341,14 @@ def test_hostile_values_are_refused_with_a_sentence(app: Served, work: Path) -> 
     assert not Edits(work / "tea.proc").corrections.history
 
 
-def test_every_error_is_json(app: Served, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_error_is_json(app, work, monkeypatch):
     refused = app.ask("GET", "/wrong/", {})
     assert (refused.status, "token" in refused.json()["error"]) == (403, True)
     assert "error" in app.get("nothing").json()
     (work / "uploads").write_bytes(b"a file in the place of the folder")
     assert app.upload(f"{place_of(app)}/api/upload?name=a.mp4", b"x").status == 507
 
-    def broken(*_: object) -> None:
+    def broken(*_):
         raise RuntimeError("odd")
 
     monkeypatch.setattr(Workspace, "listing", broken)

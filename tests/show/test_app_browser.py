@@ -7,9 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from show_browser_kit import Browser, counts, launched, shows, until
@@ -27,13 +25,13 @@ SIZES = [(1280, 800), (390, 844)]
 
 
 @pytest.fixture
-def browser() -> Iterator[Browser]:
+def browser():
     with launched() as opened:
         yield Browser(opened)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """Three toy videos to learn from, a broken one, and one that ends after two seconds."""
     folder = tmp_path_factory.mktemp("made")
     kitchen = make_kitchen(folder / "toy", videos=3, duration=8).folder
@@ -51,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class App:
     """`stepcut app` in a separate process."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         words = ["app", str(root), "--no-browser"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "stepcut", *words], stdout=subprocess.PIPE, text=True
@@ -59,14 +57,14 @@ class App:
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().strip()
 
-    def end(self, number: int = signal.SIGTERM) -> None:
+    def end(self, number=signal.SIGTERM):
         if self.process.poll() is None:
             os.kill(self.process.pid, number)
         self.process.communicate()
 
 
 @pytest.fixture
-def root(made: Path, tmp_path: Path) -> Iterator[Path]:
+def root(made, tmp_path):
     """A separate folder for each run; jobs of a killed server end with the test."""
     folder = tmp_path / "work"
     folder.mkdir()
@@ -80,7 +78,7 @@ def root(made: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> None:
+def test_the_whole_loop(browser, root, size):
     app = App(root)
     tab = browser.open(app.address, size)
 
@@ -179,9 +177,7 @@ def test_the_whole_loop(browser: Browser, root: Path, size: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_file_that_is_not_a_video_is_refused_with_a_reason(
-    browser: Browser, root: Path, size: tuple[int, int]
-) -> None:
+def test_a_file_that_is_not_a_video_is_refused_with_a_reason(browser, root, size):
     first, second, _ = sorted((root / "videos").glob("k*.mp4"))
     write_procedure(root / "tea.proc", {"one": str(first), "two": str(second)})
     app = App(root)
@@ -213,9 +209,7 @@ def test_a_file_that_is_not_a_video_is_refused_with_a_reason(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_existing_labels_are_chosen_and_given_up_again(
-    browser: Browser, root: Path, size: tuple[int, int]
-) -> None:
+def test_existing_labels_are_chosen_and_given_up_again(browser, root, size):
     labels = root / "labels"
     labels.mkdir()
     for name in ("one.eaf", "two.csv", "three.TextGrid"):

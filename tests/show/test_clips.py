@@ -142,7 +142,7 @@ def test_a_video_that_may_be_two_is_not_chosen(films, tmp_path):
     for name in ("a", "b"):
         with raises(OptionError, f"'{name}'"):
             find_moved({name: None}, [str(tmp_path)])
-    known: dict[str, str | None] = {"cam1/a": None, "cam2/a": None}
+    known = {"cam1/a": None, "cam2/a": None}
     places = {name: str(tmp_path / f"{name}.mp4") for name in known}
     assert find_moved(known, [str(tmp_path)]) == places
     assert find_moved({"a": None}, [str(tmp_path / "cam2")]) == {"a": places["cam2/a"]}

@@ -92,7 +92,7 @@ assert 'torch' not in sys.modules
 
 
 def test_names_of_videos_may_have_other_capitals_and_a_suffix(place, tmp_path, monkeypatch, capsys):
-    shown: list[Running] = []
+    shown = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     (tmp_path / "ONE.csv").write_text("start,end,step\n0,1,pour\n")
     words = ["view", str(place), "--at", "One.mp4@5", "--beside", str(tmp_path / "ONE.csv")]
@@ -104,7 +104,7 @@ def test_names_of_videos_may_have_other_capitals_and_a_suffix(place, tmp_path, m
 
 def test_labels_alone_are_shown_beside_others(tmp_path, kitchen, monkeypatch, capsys):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path))
-    shown: list[Running] = []
+    shown = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     labels = str(kitchen / "annotations")
     words = ["view", labels, "--beside", labels, "--videos", str(kitchen / "videos")]

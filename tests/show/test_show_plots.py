@@ -1,14 +1,14 @@
 """Plots: all of them as PNG, SVG and PDF; consistent colours; clear errors."""
 
 import re
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from errors_kit import raises
 
 import stepcut as sc
-from stepcut.colours import colour
+from stepcut.colours import PALETTE, colour, ink
 from stepcut.errors import NotLearned, OptionError
 from stepcut.methods.method import Curve
 from stepcut.show import plots
@@ -118,7 +118,7 @@ def test_every_plot_refuses_other_types():
                 draw(given)
 
 
-WRONG: list[tuple[Any, str]] = [
+WRONG = [
     (lambda _: plots.timelines(None), "found=None"),
     (lambda _: plots.timelines("kitchen.proc"), "found='kitchen.proc'"),
     (lambda _: plots.timelines({"a": [(0, 1, "pour")]}), "stepcut.Timeline"),
@@ -173,3 +173,28 @@ def test_timelines_and_tables_as_data_frames():
     frame = Timeline([Segment(0, 2, "pour", 0.5)], duration=3, video="v").to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame.loc[0, ["video", "step", "end"]].tolist() == ["v", "pour", 2]
+
+
+# ---------------------------------------------------------------------- colours
+
+
+def luminance(hexadecimal):
+    channels = [int(hexadecimal[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_thirty_steps_have_thirty_colours():
+    assert len({colour(k) for k in range(30)}) == 30
+
+
+def test_ink_on_every_colour_reads_well():
+    for k in range(30):
+        light, dark = sorted((luminance(colour(k)), luminance(ink(colour(k)))), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_neighbours_in_the_palette_differ_in_lightness():
+    """They also differ in greyscale."""
+    for one, other in pairwise(PALETTE):
+        assert abs(luminance(one) - luminance(other)) > 0.03

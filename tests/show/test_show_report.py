@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ class Outside(HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.addresses: list[str] = []
+        self.addresses = []
         self.scripts = 0
         self.feed(page)
 
@@ -257,10 +256,10 @@ def test_bars_tell_name_times_and_confidence_on_hover():
 
 
 def test_values_of_a_wrong_type_are_refused(procedure):
-    path: Any = "kitchen.proc"
+    path = "kitchen.proc"
     with raises(OptionError, "'kitchen.proc'"):
         make_report(path)
-    wrong: list[tuple[str, Any]] = [("truth", 3), ("checks", 3), ("checks", ["a"])]
+    wrong = [("truth", 3), ("checks", 3), ("checks", ["a"])]
     for name, value in [*wrong, ("pictures", "all"), ("title", 3)]:
         with raises(OptionError, name):
             make_report(procedure, **{name: value})

@@ -491,7 +491,7 @@ def test_a_body_that_never_comes_is_not_waited_for(page, monkeypatch):
 
 
 def test_the_token_is_not_on_the_command_line_of_the_browser(page, own_cache, monkeypatch):
-    opened: list[str] = []
+    opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     page.running.open_browser("#one@5")
     deadline = time.monotonic() + 10
