@@ -8,13 +8,14 @@ of them labelled, as in `verdicts.py`. In every normal held-out recording each s
 from __future__ import annotations
 
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 from shared import arguments, report
 from stepcut.tables import Table
-from verdicts import Learned, Rows, area, trials_of_recipes
+from verdicts import Learned, Rows, Trial, area, trials_of_recipes
 
 LEVELS = (0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75)
 
@@ -48,27 +49,34 @@ def show(how: str, removed: list[float], present: list[float]) -> None:
     print(Table(["probability", "steps", "mean, %", "done, %"], lines), end="\n\n")
 
 
+def measure(trial: Trial) -> list[tuple[list[float], list[float]]]:
+    """Probabilities of removed and of present steps, with all and with three recordings labelled."""
+    rows, true = [list(one) for one in zip(*trial.own, strict=True)]
+    first = Learned(rows, trial.steps)
+    chosen = np.random.default_rng(0).permutation(len(rows))
+    found = []
+    for count in (len(rows), 3):
+        known = [one if n in chosen[:count] else None for n, one in enumerate(true)]
+        learned = Learned(rows, trial.steps, known, before=first)
+        removed, present = [], []
+        for x, labels in trial.new:
+            whole = probabilities(learned, x)
+            for step in np.unique(labels[labels >= 0]).tolist():
+                present.append(whole[step])
+                removed.append(probabilities(learned, x[labels != step])[step])
+        found.append((removed, present))
+    return found
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("data", nargs="+", type=Path, help="folders of CaptainCook4D")
-    found: dict[str, tuple[list[float], list[float]]] = {"All": ([], []), "Three": ([], [])}
-    for trial in trials_of_recipes(parser.parse_args().data):
-        rows, true = [list(one) for one in zip(*trial.own, strict=True)]
-        first = Learned(rows, trial.steps)
-        chosen = np.random.default_rng(0).permutation(len(rows))
-        for how, count in (("All", len(rows)), ("Three", 3)):
-            known = [one if n in chosen[:count] else None for n, one in enumerate(true)]
-            learned, (removed, present) = (
-                Learned(rows, trial.steps, known, before=first),
-                found[how],
-            )
-            for x, labels in trial.new:
-                whole = probabilities(learned, x)
-                for step in np.unique(labels[labels >= 0]).tolist():
-                    present.append(whole[step])
-                    removed.append(probabilities(learned, x[labels != step])[step])
-    for how, (removed, present) in found.items():
-        show(how, removed, present)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    with ProcessPoolExecutor(options.workers) as pool:
+        both = zip(*pool.map(measure, trials_of_recipes(options.data)), strict=True)
+    for how, parts in zip(("All", "Three"), both, strict=True):
+        show(how, *([one for part in lists for one in part] for lists in zip(*parts, strict=True)))
 
 
 if __name__ == "__main__":

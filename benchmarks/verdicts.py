@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -191,32 +192,46 @@ def altered(rows: Rows, true: Labels, seed: int) -> Iterator[tuple[str, Rows]]:
     yield "last 30 % gone", rows[: round(0.7 * n)]
 
 
-def judge(name: str, trials: Iterator[Trial]) -> None:
+Found = dict[tuple[str, str], list[Any]]
+
+
+def measure(trial: Trial) -> tuple[Found, Found]:
+    """Verdicts, and areas under the curve, of (labels, kind)."""
+    found: Found = defaultdict(list)
+    areas: Found = defaultdict(list)
+    rows, true = [list(one) for one in zip(*trial.own, strict=True)]
+    first = Learned(rows, trial.steps, rate=trial.rate)
+    chosen = np.random.default_rng(0).permutation(len(rows)).tolist()
+    made = [one for n, (x, y) in enumerate(trial.new) for one in altered(x, y, n)]
+    made += [("recorded errors", x) for x in trial.wrong]
+    for how, count in zip(LABELLED, (0, 3, len(rows)), strict=True):
+        known = [one if n in chosen[:count] else None for n, one in enumerate(true)]
+        learned = Learned(rows, trial.steps, known, trial.rate, first) if count else first
+        scores: dict[str, list[float]] = defaultdict(list)
+        for kind, x in made:
+            seen = learned.check(x)
+            scores[kind].append(seen.score)
+            found[how, kind].append(seen.verdict)
+        normal = scores["untouched"]
+        for kind, values in scores.items():
+            marks = [False] * len(normal) + [True] * len(values)
+            if normal and kind != "untouched":
+                areas[how, kind].append(area(normal + values, marks))
+        found[how, "own"] += [learned.check(x).other_task for x, _ in trial.new]
+        found[how, "others"] += [learned.check(x).other_task for x in trial.others]
+        found[how, "alerts"] += [learned.alerts(x) for x, _ in trial.new]
+    return found, areas
+
+
+def judge(name: str, trials: Iterator[Trial], workers: int) -> None:
     """Print the tables of one kind of task."""
-    found: dict[Any, list[Any]] = defaultdict(list)  # (labels, kind): verdict and score
-    areas: dict[Any, list[float]] = defaultdict(list)
-    for trial in trials:
-        rows, true = [list(one) for one in zip(*trial.own, strict=True)]
-        first = Learned(rows, trial.steps, rate=trial.rate)
-        chosen = np.random.default_rng(0).permutation(len(rows)).tolist()
-        made = [one for n, (x, y) in enumerate(trial.new) for one in altered(x, y, n)]
-        made += [("recorded errors", x) for x in trial.wrong]
-        for how, count in zip(LABELLED, (0, 3, len(rows)), strict=True):
-            known = [one if n in chosen[:count] else None for n, one in enumerate(true)]
-            learned = Learned(rows, trial.steps, known, trial.rate, first) if count else first
-            scores: dict[str, list[float]] = defaultdict(list)
-            for kind, x in made:
-                seen = learned.check(x)
-                scores[kind].append(seen.score)
-                found[how, kind].append(seen.verdict)
-            normal = scores["untouched"]
-            for kind, values in scores.items():
-                marks = [False] * len(normal) + [True] * len(values)
-                if normal and kind != "untouched":
-                    areas[how, kind].append(area(normal + values, marks))
-            found[how, "own"] += [learned.check(x).other_task for x, _ in trial.new]
-            found[how, "others"] += [learned.check(x).other_task for x in trial.others]
-            found[how, "alerts"] += [learned.alerts(x) for x, _ in trial.new]
+    found: Found = defaultdict(list)
+    areas: Found = defaultdict(list)
+    with ProcessPoolExecutor(workers) as pool:
+        for pair in pool.map(measure, trials):
+            for total, part in zip((found, areas), pair, strict=True):
+                for key, values in part.items():
+                    total[key] += values
     lines: list[list[Cell]] = []
     for kind in KINDS:
         cells: list[Cell] = [kind]
@@ -243,13 +258,14 @@ def main() -> None:
     parser.add_argument("--knots", type=Path, nargs=2, metavar=("FEATURES", "GESTURES"))
     parser.add_argument("--recipes", type=Path, nargs="+", metavar="DATA", default=[])
     parser.add_argument("--kitchens", type=int, default=0, metavar="N")
+    parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     if args.knots:
-        judge("Knots", trials_of_knots(*args.knots))
+        judge("Knots", trials_of_knots(*args.knots), args.workers)
     if args.kitchens:
-        judge("Toy kitchens", trials_of_kitchens(args.kitchens))
+        judge("Toy kitchens", trials_of_kitchens(args.kitchens), args.workers)
     if args.recipes:
-        judge("Recipes", trials_of_recipes(args.recipes))
+        judge("Recipes", trials_of_recipes(args.recipes), args.workers)
 
 
 if __name__ == "__main__":
