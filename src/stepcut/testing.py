@@ -104,7 +104,7 @@ def check_method(method: Method, videos: list[Array] | None = None) -> list[str]
 
 
 def made_up_videos(videos: int = 5, steps: int = 3, seed: int = 0) -> list[Array]:
-    """Return synthetic features (T, 8) of `videos` with `steps` steps of 15 to 25 rows each."""
+    """Features (T, 8) of `videos` with `steps` steps of 15 to 25 rows each."""
     random = np.random.default_rng(seed)
     made = []
     for _ in range(videos):

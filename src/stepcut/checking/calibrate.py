@@ -1,8 +1,7 @@
-"""Learn what normal videos look like, how far they vary, and how much a check detects.
+"""Learn how far normal videos vary, and how much a check detects in altered copies of them.
 
-Every reference video is seen as if it were new: predicted by a model that has not seen it, also if
-a person labelled it, and compared with the videos of other folds. The detection rates come from
-altered copies of the reference videos.
+Each video is seen by a model that has not seen it, also if labelled, and compared with other
+folds.
 """
 
 from collections.abc import Sequence
@@ -69,7 +68,6 @@ def learn_expectations(
     several = len(set(fold_of)) > 1
 
     def shown_at(place: int, kept: Rows | None = None) -> Observed:
-        """A video, or these rows of it, as if it were new."""
         parts = (new.labels, new.probabilities, new.novelty, looks)
         mine: Any = [None if one[place] is None else np.asarray(one[place]) for one in parts]
         if kept is not None:
@@ -77,7 +75,7 @@ def learn_expectations(
         return observe(mine[0], rate, *mine[1:])
 
     def embedded(fold: int, place: int, video: Observed, kept: Rows | None = None) -> Observed:
-        """The video as the model sees it that was trained without this fold."""
+        """As seen by the model that was trained without this fold."""
         if new.embed is None or video.slices is None:
             return video
         return replace(video, slices=slice_video(new.embed(fold, place, kept), video.labels))
@@ -95,7 +93,6 @@ def learn_expectations(
         return learn_usual(part, learn_presence(done[places], absent[places]))
 
     def compare(place: int, video: Observed, kept: Rows | None = None) -> Comparison:
-        """Compare a video, or these rows of it, with those of other folds."""
         if not several:
             return Comparison(video, usual)
         fold = fold_of[place]
@@ -144,7 +141,7 @@ def learn_expectations(
 def _evidence(
     labels: Sequence[Labels], new: LeftOut, shown: Sequence[Observed], rate: float
 ) -> tuple[Floats, Floats]:
-    """Evidence (N, K) of each shown step, as it is and with the rows of the step removed."""
+    """(N, K) each: of each shown step, as it is and with the rows of the step removed."""
     count = 1 + max((int(np.max(one, initial=-1)) for one in labels), default=-1)
     done, absent = np.full((2, len(labels), count), np.nan)
     for place, mine in enumerate(labels):
@@ -161,10 +158,7 @@ def _evidence(
 def alterations(
     labels: Labels, graph: ProcedureGraph, steps: int = SOME
 ) -> list[tuple[str, int, Rows]]:
-    """Return the altered copies of a video: (kind, removed step or -1, rows).
-
-    Adjacent steps are exchanged only if the graph requires their order.
-    """
+    """(kind, removed step or -1, rows) of each altered copy of a video."""
     numbers = np.asarray(labels, dtype=np.int64)
     length, every = len(numbers), np.arange(len(numbers))
     parts = [run for run in runs(numbers).tolist() if run[0] != BACKGROUND]

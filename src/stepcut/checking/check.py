@@ -17,8 +17,7 @@ from stepcut.order.orders import Labels, counted, name_of
 from stepcut.settings import check_number
 from stepcut.timeline import BACKGROUND
 
-NOTABLE = 0.05
-"""In a video that raises an alarm, deviations less likely than this are reported."""
+NOTABLE = 0.05  # in a video that raises an alarm, deviations less likely than this are reported
 
 
 def check_labels(
@@ -108,7 +107,7 @@ def _reasons(
     parts: Mapping[str, float],
     alarming: Sequence[StepSeen],
 ) -> list[Sign]:
-    """The deviations to report of a video that raises an alarm, the rarest first."""
+    """The rarest first."""
     shown, along = compared.video, compared.alignment.along
     alarmed = {step.step for step in alarming}
     signs = compared.signs(expectations.graph)
@@ -149,7 +148,6 @@ def _reasons(
 def explain(
     sign: Sign, expectations: Expectations, names: Sequence[str], shown: Observed | None = None
 ) -> str:
-    """Describe a deviation in one sentence, for `check` and `guide`."""
     usual, graph, step = expectations.usual, expectations.graph, sign.step
     if sign.kind == "unknown":
         return f"{sign.end - sign.start:.0f} s match no known step"

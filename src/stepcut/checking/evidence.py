@@ -1,7 +1,4 @@
-"""The deviations of one video, with their probability in a normal video, and five amounts.
-
-The amounts enter the alarm. Deviations of one step or part (`Sign`) are its reasons.
-"""
+"""The deviations of one video: five amounts that enter the alarm, and `Sign`s, its reasons."""
 
 import math
 from collections.abc import Mapping
@@ -47,8 +44,7 @@ class Comparison:
 
     @cached_property
     def whole(self) -> Observed:
-        """The video with the usual time of each optional step that it leaves out, times the share
-        of the videos that do it."""
+        # With the usual time of each optional step left out, times the share of videos that do it
         video, usual = self.video, self.usual
         left_out = set(self.severity.optional) & usual.times.keys() - video.by_step.keys()
         for step in sorted(left_out, key=lambda one: usual.times[one]):
@@ -66,7 +62,7 @@ class Comparison:
 
     @cached_property
     def late(self) -> dict[int, float]:
-        """Delay of each step as a share of the video, less the time spent on free steps."""
+        # As a share of the video, less the time spent on free steps
         free, usually = self.severity.free, self.usual.times
         moved = sum(self.video.spent.get(step, 0.0) for step in free)
         moved /= max(self.whole.seconds, 1e-9)
@@ -86,11 +82,8 @@ class Comparison:
 
     @cached_property
     def amounts(self) -> dict[str, float]:
-        """Deviation by each measure.
-
-        `missed` and `unknown` are sums of -ln of the probability of as little evidence of a step,
-        as few repetitions, such an exchange, or such a part that matches no step. Of exchanges and
-        unknown parts, only what exceeds the rarest of K by chance counts.
+        """`missed` and `unknown` sum -ln of the probability of so little evidence, so few
+        repetitions, such an exchange or unknown part; of the last two, what exceeds the rarest of K by chance.
         """
         by_chance = math.log(max(len(self.usual.paces), 1))
 
@@ -192,8 +185,7 @@ def duration(pace: Scale, seconds: float, part: Occurrence, step: int | None = N
 
 
 def _due(sign: Sign, video: Observed, graph: ProcedureGraph) -> Sign:
-    """A missed step where it was done, or due: before the first step that it must precede, and
-    after the last of its preconditions before that."""
+    """Where it was done, or due: after its preconditions, before the first step it must precede."""
     step, first = sign.step, video.first
     if step in first:
         return sign._replace(start=first[step].start, end=first[step].end)
@@ -213,10 +205,10 @@ def misordered(
     severity: Severity,
     graph: ProcedureGraph | None = None,
 ) -> list[Sign]:
-    """The fewest steps that explain every pair in an unusual order, by greedy search.
+    """The fewest steps that explain every pair in an unusual order, greedily.
 
-    The step in the most and rarest exchanges comes first; of two equal steps, the one done too
-    early. `chances` as of `swap_chances`; with the `graph`, only direct neighbours are named.
+    Most and rarest exchanges first; of equals, the step done too early. `chances` as of
+    `swap_chances`; with the `graph`, only direct neighbours are named.
     """
     swaps = {
         (a, b): -math.log(chance)

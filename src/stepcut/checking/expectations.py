@@ -1,16 +1,13 @@
 """What normal videos look like, how far they may deviate, and how much a check finds.
 
-A video deviates by measure g by an amount x_g (`Comparison.amounts`). Each reference video is
-predicted and measured as if it were new, against the others. With m and s the mean and spread of
-these amounts, s shrunk towards a prior,
+A video deviates by measure g by an amount x_g. With m and s the mean and spread of the amounts of
+the reference videos, each as if it were new, s shrunk towards a prior,
 
     z_g = the normal score of (x_g - m) / (s sqrt(1 + 1/n)) in a t-distribution
-    total = sum of max(z_g, -1) over the five measures
+    total = sum of max(z_g, -1) over the five measures, with |z_g| for the length
 
-with |z_g| for the length: too long counts as much as too short. The limit is the quantile of a
-t-distribution fitted to the totals of all reference videos, so no single video sets it. Before
-that, videos that stand out are set aside as a group, by medians and quartiles, which a fifth of odd
-videos cannot move far.
+The limit is the quantile of a t-distribution fitted to all totals, so no single video sets it.
+Before that, videos that stand out by medians and quartiles are set aside together.
 """
 
 import math
@@ -33,16 +30,16 @@ from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import counted, name_of
 
+# prior spread of the amounts of each
 MEASURES = {"length": 0.25, "missed": 1.0, "timing": 0.05, "apart": 0.15, "unknown": 1.0}
-"""The measures, and the prior spread of the amounts of each."""
 TOTAL_SPREAD = 1.5  # prior spread of totals
 STANDS_OUT = 3.0  # spreads above the median from which a reference video stands out
 MOST_ASIDE = 5  # at most one in this many reference videos is set aside
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 PRIORS: Any = np.array([*MEASURES.values()])[:, None]
+# Without labels, reference videos deviate less than new ones, as the steps were found in them:
+# limits at half the rate are exceeded twice as often as asked (benchmarks/reports/check.md)
 OPTIMISM = 2.0
-"""Without labels, the steps were found in the reference videos themselves, which therefore deviate less than new ones:
-new normal videos exceed limits at half the rate about twice as often as asked (benchmarks/reports/check.md)."""
 NAMED = 8  # names of one group that a sentence lists
 
 
@@ -53,7 +50,7 @@ def contributions(amounts: Floats, scale: Scale) -> Floats:
 
 
 def held_out_totals(amounts: Floats) -> Floats:
-    """Total of each video, (n,), from amounts (5, n), with the scales of the others."""
+    """Totals (n,) from amounts (5, n), each with the scale of the others."""
     number = amounts.shape[1]
     if number < 2:
         return np.zeros(0)
@@ -65,13 +62,13 @@ def held_out_totals(amounts: Floats) -> Floats:
 
 
 def find_limit(totals: Any, rate: float) -> float:
-    """Total that a share `rate` of normal videos exceeds, from the totals of normal videos."""
+    """Total that a share `rate` of normal videos exceeds."""
     scale = Scale.of(totals, TOTAL_SPREAD) if len(totals) else Scale(0.0, TOTAL_SPREAD, 0)
     return scale.exceeded_by(rate)
 
 
 def stand_out(amounts: Floats, candidates: Iterable[int]) -> list[int]:
-    """Those of the `candidates` that stand out from all videos, the most unusual first."""
+    """Those that stand out from all videos, the most unusual first."""
     number = amounts.shape[1]
     if number < MOST_ASIDE:
         return []
@@ -151,8 +148,7 @@ class Expectations:
 
     @property
     def _rate(self) -> float:
-        """Share of the reference videos beyond the limit: the requested rate, or what so few videos
-        can support, 1 / (n + 1): as often, a new video is the most unusual of all."""
+        # 1 / (n + 1): as often, a new video is the most unusual of all.
         return max(self.false_alarms, 1 / (len(self._places[0]) + 1)) / self._caution
 
     @property
@@ -162,7 +158,7 @@ class Expectations:
 
     @property
     def alarmed(self) -> float:
-        """Share of the reference videos that exceed the limit, with those that are set aside."""
+        """Share of the reference videos beyond the limit, with those that are set aside."""
         (normal, aside), totals = self._places, held_out_totals(self._normal)
         return float((totals > self.limit).sum() + len(aside)) / max(len([*normal, *aside]), 1)
 
@@ -171,8 +167,7 @@ class Expectations:
         return math.ceil(1 / self.false_alarms) - 1
 
     def judge(self, new: Mapping[str, float]) -> tuple[dict[str, float], float]:
-        """Return the contribution of each measure to the total, and the score of a video: from 0
-        to 1 within the limit, from 1 to 2 beyond it."""
+        """The part of each measure in the total, and the score: above 1 is beyond the limit."""
         amounts = np.array([[new[way]] for way in MEASURES])
         shares = contributions(amounts, self._scale)[:, 0].tolist()
         parts, total = dict(zip(MEASURES, shares, strict=True)), sum(shares)
@@ -188,7 +183,6 @@ class Expectations:
         return least
 
     def with_marks(self, mistakes: Collection[str], kept: Collection[str] = ()) -> Self:
-        """Exclude videos that contain `mistakes`; never set aside those that are `kept`."""
         # Usual steps, orders and durations still come from all: a few mistakes change them little.
         return replace(self, mistakes=frozenset(mistakes), kept=frozenset(kept))
 
@@ -196,8 +190,7 @@ class Expectations:
 
     @cached_property
     def _hits(self) -> dict[str, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-        """By kind: whether each altered copy of a normal video raises an alarm, its removed step
-        and its video, which sets no limits for it."""
+        """By kind: whether each altered copy raises an alarm, its removed step and its video."""
         normal = self._places[0]
         least = self.false_alarms / self._caution / max(len(self.invariant), 1)
         found = {}
@@ -222,7 +215,7 @@ class Expectations:
 
     @property
     def detects(self) -> dict[str, float]:
-        """Detection rate of each kind of fault; of a missing step, that of the critical ones."""
+        """By kind of fault; of a missing step, that of the critical ones."""
         found = {kind: float(np.mean(hits)) for kind, (hits, *_) in self._hits.items()}
         by_step = self.detects_step
         if critical := self.severity.critical & by_step.keys():
@@ -271,7 +264,7 @@ class Expectations:
 
     @property
     def most_unusual(self) -> list[str]:
-        """Names of the reference videos without a marked mistake, most unusual first."""
+        """Reference videos without a marked mistake, most unusual first."""
         if not self.videos or not self.amounts:
             return []
         totals = contributions(self._amounts, self._scale).sum(axis=0)
@@ -280,7 +273,6 @@ class Expectations:
 
     @property
     def forecast(self) -> str:
-        """Expected detection rate of a check, and the false-alarm rate that can be stated."""
         if not self.detects:
             return "The detection rate of a check is not known: it needs two videos or more."
         rates = ", ".join(
@@ -317,7 +309,7 @@ class Expectations:
 
     @property
     def aside(self) -> str:
-        """Which reference videos are set aside, and how to change that; else empty."""
+        """Which reference videos are set aside, and how to change that."""
         if not self.set_aside:
             return ""
         them, each = ("them", "each") if len(self.set_aside) > 1 else ("it", "it")
@@ -340,7 +332,7 @@ class Expectations:
     # ------------------------------------------------------------------ the file
 
     def to_json(self) -> Any:
-        """Return a JSON-able object; severity, rules and marks are saved elsewhere."""
+        """Severity, rules and marks are saved elsewhere."""
         values = {name: getattr(self, name) for name in SAVED}
         saved = msgspec.to_builtins(values, enc_hook=_encode, str_keys=True)
         return {"graph": self.graph.to_json(), **saved}
@@ -410,10 +402,7 @@ def _decode(kind: Any, value: Any) -> Any:
 
 
 def _wilson(share: float, videos: int) -> tuple[float, float]:
-    """90 % interval of a share that was counted in this many videos.
-
-    (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
-    """
+    """(p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), at 90 %."""
     z2 = float(ndtri(0.95)) ** 2 / videos
     middle, half = share + z2 / 2, math.sqrt(z2 * share * (1 - share) + z2**2 / 4)
     return max(0.0, (middle - half) / (1 + z2)), min(1.0, (middle + half) / (1 + z2))

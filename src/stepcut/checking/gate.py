@@ -1,18 +1,16 @@
 """What no check can judge: a video of another task, or one whose camera did not see the task.
 
-c_k is the mean of step k in the embedding over the reference videos, and x_t is frame t. The offset
-o is the mean over t of x_t - c_k, with k the step nearest to x_t; it corrects for missing steps.
+c_k is the mean of step k in the embedding over the reference videos, x_t is frame t, and the
+offset o the mean over t of x_t - c_k, with k the step nearest to x_t: it corrects for missing
+steps.
 
     distance^2 =  mean over the nearer half of the steps k of  1 - max over t of  cos(c_k, x_t - o)
                 * mean over all frames t of                    1 - max over k of  cos(c_k, x_t)
 
-A video of another task in the same kitchen lacks the moments of this task; a partial video of this
-task has some, so only the nearer half of the steps counts. The limit is a quantile of a
-t-distribution of log distances of reference videos to the centres of the others. Each counts with
-its largest distance over versions with one step removed, which still show this task.
-
-The camera is judged by the feature rows before any normalisation. All limits come from the
-reference videos, of which one may be odd.
+Only the nearer half counts, as a partial video of this task lacks moments too. The limit is a
+quantile of a t-distribution of log distances of reference videos to the centres of the others,
+each the largest over versions with one step removed. The camera is judged by rows before
+normalisation; of the reference videos, one may be odd.
 """
 
 import math
@@ -51,7 +49,7 @@ class TaskModel:
     limit: Annotated[float, msgspec.Meta(gt=0, lt=FARTHEST)]
 
     def distance(self, video: Observed) -> float:
-        """Distance of a video from this task, 1 at the limit; 0 without an embedding."""
+        """1 at the limit; 0 without an embedding."""
         if video.embedding is None:
             return 0.0
         return _distance(self.centres, video.embedding) / self.limit
@@ -63,10 +61,10 @@ def learn_task(
     looks: Sequence[tuple[Floats, Floats]] | None,
     shortened: Sequence[Sequence[Floats]],
 ) -> TaskModel | None:
-    """Learn centres from all videos, and the limit from the distance of some to the others.
+    """The limit comes from `some` videos, each against the centres of the others.
 
-    looks      per video, the embedding (T, p) and centres (K, p) of a model that has not seen it;
-               without them, that of `videos` is used, which underestimates the distance slightly
+    looks      embedding (T, p) and centres (K, p) of models that have not seen each video; without
+               them, the distance is underestimated slightly
     shortened  of `some`, the embeddings with one step removed, by the same model
     """
     whole = [video.embedding for video in videos if video.embedding is not None]
@@ -126,7 +124,6 @@ class Inputs(msgspec.Struct, frozen=True):
 
 
 def learn_inputs(videos: Sequence[Features]) -> Inputs | None:
-    """Learn the limits from reference videos; None from fewer than `FEWEST`."""
     if len(videos) < FEWEST:
         return None
     rate = float(videos[0].rate)
@@ -176,7 +173,7 @@ def look(video: Features, inputs: Inputs | None) -> Camera:
 
 
 def look_at(rows: Floats, rate: float, end: float, inputs: Inputs) -> Camera:
-    """Find where projected rows (T, WIDTH) show nothing, or another scene than all references."""
+    """Where projected rows (T, WIDTH) show nothing, or another scene than all references."""
     changes = _changes(rows)
     stills = _still(changes, inputs.change)
     found = [

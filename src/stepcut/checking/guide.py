@@ -1,12 +1,9 @@
 """The check of a recording that is not over yet: the current step, the next ones, alarms.
 
-The current step is the most probable one of the newest frame, given the past only; background is
-no step. A step counts as done once it was current for a quarter of its usual duration. Alarms are
-those of `check`, with its probabilities and words: a step that is missing where it was due, out of
-order, repeated or too long, a camera that sees nothing, and another task; at the end, a step that
-was not seen. They wait for half of the usual duration of a step, and for a reading of all frames so
-far to show the same: it looks back, so errors of the moment raise none.
-Memory is bounded: a few numbers per step, and the rows of a few usual videos.
+The current step is the most probable one given the past. It counts as done after a quarter of its
+usual duration, and may raise an alarm after half: of `check`, with its probabilities and words.
+A reading of all frames so far must show the same: it looks back, so errors of the moment raise
+none. Memory is bounded: a few numbers per step, and the rows of a few usual videos.
 """
 
 import math
@@ -35,8 +32,8 @@ from stepcut.order.orders import counted, name_of, number_of
 from stepcut.settings import check_number
 from stepcut.timeline import BACKGROUND, clock
 
+# shares of its usual duration: a step counts as done, and may raise an alarm
 ENOUGH, FIRM = 0.25, 0.5
-"""Shares of its usual duration after which a step counts as done, and may raise an alarm."""
 FILL = 4  # how often one row is repeated at most to fill a gap in a slow source
 OVERLOOKED = 0.05  # least readiness of a step: the probability of an error about what is done
 LONGEST, MEMORY = 4, 2**27  # usual videos, and bytes, of which rows are kept
@@ -59,7 +56,6 @@ class Alert:
     confidence: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the alert as JSON values."""
         return asdict(self) | {"confidence": round(self.confidence, 3)}
 
 
@@ -90,7 +86,7 @@ class State:
     names: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON values, with the names of steps: one line of `stepcut guide`."""
+        """One line of `stepcut guide`, with the names of steps."""
         return {
             "time": round(self.time, 3),
             "step": self.step,
@@ -230,7 +226,7 @@ class Guide:
 
     @property
     def expected_alarms(self) -> float:
-        """False alarms to expect in a normal video: the sum of the chances that can raise one."""
+        """In a normal video: the sum of the chances that can raise an alarm."""
         usual, rare = self.expectations.usual, self._rare
         chances = [usual.missing(step) for step in usual.occurs]
         chances += [usual.repeated(step, 1 + max(usual.repeats[step])) for step in usual.occurs]
@@ -332,7 +328,7 @@ class Guide:
         return signs
 
     def _alarm(self, sign: Sign) -> list[Alert]:
-        """Raise an alarm if it is rare in normal videos; a critical step that is due always."""
+        """If the sign is rare in normal videos; of a critical step that is due, always."""
         key, critical = (sign.kind, sign.step), self.expectations.severity.critical
         always = sign.kind == "missed" and sign.step in critical
         if (sign.chance >= self._rare and not always) or key in self.reported:
@@ -380,7 +376,6 @@ class Guide:
     def _broken(
         self, findings: Sequence[Finding] | None = None, ended: bool = False
     ) -> list[Alert]:
-        """Report each broken rule, by `findings` or what the guide saw."""
         if findings is None:
             rules = self.expectations.rules
             findings = broken_rules(rules, self.parts, self.steps, self.time, ended)
@@ -412,7 +407,7 @@ class Guide:
         return look_at(project(np.stack(rows)), self.rate, len(rows) / self.rate, inputs)
 
     def _blind(self, ended: bool = False) -> list[Alert]:
-        """Report each stretch in which the camera sees nothing; at the end, another scene."""
+        """Each stretch in which the camera sees nothing; at the end, another scene."""
         camera, alerts = self._camera(len(self.rows)), []
         gone = (self.pushed - len(self.rows)) / self.rate  # seconds whose rows are not kept
         for one in camera.findings if camera else ():

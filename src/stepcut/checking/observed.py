@@ -5,14 +5,13 @@ The evidence for step k in a video with step probabilities p_tk at `rate` rows p
     e_k = ln(1 + sum over t of (p_tk - q_t)^2 / rate)
 
 where q_t is the probability of the least likely step, which background shares with all steps.
-
 The look is the mean embedding of N equal slices, as unit vectors. Two videos a and b are aligned
 by dynamic time warping (Sakoe and Chiba 1978),
 
     D(i, j) = 1 - cos(a_i, b_j) + min( D(i-1, j-1), D(i-1, j), D(i, j-1) )
 
-and their distance is D(N, N) over the number of pairs on the best path. The distance from several
-videos is the mean over the nearer half of them: a task may be done in several ways.
+at distance D(N, N) over the pairs on the best path. The distance from several videos is the mean
+over the nearer half of them: a task may be done in several ways.
 """
 
 import math
@@ -73,7 +72,7 @@ class Observed:
 
     @cached_property
     def mean_times(self) -> dict[int, float]:
-        """Mean time of each step, from 0 (start of the video) to 1 (end)."""
+        """From 0 (start of the video) to 1 (end)."""
         return {
             step: sum(one.spent * (one.start + one.end) / 2 for one in done)
             / (self.spent[step] * self.seconds)
@@ -107,7 +106,7 @@ def observe(
 
 
 def evidence_of(labels: Labels, rate: float, probabilities: Floats | None) -> Floats:
-    """Evidence for each step, (K,); without probabilities (T, K), the labels (T,) are certain."""
+    """(K,); without probabilities (T, K), the labels (T,) are certain."""
     if probabilities is None or not len(probabilities):
         numbers = np.asarray(labels)
         return np.asarray(np.log1p(np.bincount(numbers[numbers >= 0]) / rate))

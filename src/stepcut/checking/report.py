@@ -8,8 +8,9 @@ from typing import Any
 from stepcut.tables import data_frame
 from stepcut.timeline import clock
 
+# `input`: the video cannot be judged
 KINDS = ("missed", "misordered", "extra", "unusual", "unknown", "rule", "input")
-"""The kinds of findings; one of the `input` means that the video cannot be judged."""
+# How copies of reference videos are altered to measure detection rates
 FAULTS = {
     "step": "missing step",
     "half": "missing half",
@@ -17,15 +18,12 @@ FAULTS = {
     "slow": "half speed",
     "frozen": "frozen picture",
 }
-"""What is done to copies of reference videos to measure detection rates, by its short name."""
+# of `stepcut check`, by verdict
 EXIT_CODES = {"fine": 0, "deviations": 1, "error": 2, "another task": 3, "inconclusive": 4}
-"""Exit code of `stepcut check` for each verdict."""
-SEEN, UNSEEN = 0.75, 0.25
-"""Steps at or above SEEN count as seen, steps below UNSEEN as not seen."""
+SEEN, UNSEEN = 0.75, 0.25  # steps at or above are seen, below not seen
 NEVER = 2.0
 MIN_DETECTION = 0.5
-Accepted = tuple[str, int | None, str]
-"""Kind of a finding that a person accepted, its step, and the video if it has no step."""
+Accepted = tuple[str, int | None, str]  # kind, step, and the video if there is no step
 
 
 @dataclass(frozen=True)
@@ -213,7 +211,6 @@ class Report:
 
     @property
     def _doubt(self) -> str:
-        """Why a video without deviations is not fine, or ""."""
         if camera := self._of("input"):
             return f"{camera[0].reason} from {clock(camera[0].start)}{self._unseen}"
         lacking = ", ".join(
@@ -297,7 +294,7 @@ class Report:
         return "\n".join([self.summary, *(f"  {part}" for part in parts)])
 
     def _notes(self, note: str) -> list[str]:
-        """What follows the steps; the summary of videos without deviations has the power."""
+        """The summary of videos without deviations has the power already."""
         return [*([self.power] if self.deviates else []), *([note] if self.note else [])]
 
     def _repr_html_(self) -> str:
@@ -320,21 +317,15 @@ class Report:
 
 
 def word_for(probability: float) -> str:
-    """Describe a probability: `seen`, `not sure` or `not seen`."""
     return "seen" if probability >= SEEN else "not seen" if probability < UNSEEN else "not sure"
 
 
 def is_accepted(accepted: Collection[Accepted], kind: str, step: int | None, video: str) -> bool:
-    """Return whether a person accepted findings of this kind and step.
-
-    >>> is_accepted({("missed", 2, "")}, "missed", 2, "new")
-    True
-    """
     return (kind, step, "" if step is not None else video) in accepted
 
 
 def without_accepted(report: Report, accepted: Collection[Accepted]) -> Report:
-    """Return the report without accepted findings; if none is left, it does not deviate."""
+    """If no other finding is left, the report does not deviate."""
 
     def fine(kind: str, step: int | None) -> bool:
         return is_accepted(accepted, kind, step, report.video)

@@ -24,9 +24,9 @@ from stepcut.order.learn import Occurrence, find_occurrences
 from stepcut.order.orders import Labels, grouped, name_of
 from stepcut.timeline import clock
 
+# Such as `{"critical": ["turn off the stove"], "optional": [...], "free": [...], "alarm_at":
+# {"wash hands": 0.9}}`, and `rules = ["cut before eat", "eat is last"]`
 SEVERITY_FILE, RULES_FILE = "severity.json", "rules.toml"
-"""Files in the procedure's folder, such as `{"critical": ["turn off the stove"], "optional": [...],
-"free": [...], "alarm_at": {"wash hands": 0.9}}` and `rules = ["cut before eat", "eat is last"]`."""
 SEVERITIES = ("optional", "critical", "free")
 FORMS = (
     "A before B; A is first; A is last; A once; A never; A never twice; A at least 10 s; "
@@ -53,10 +53,7 @@ class Severity:
     alarm_at: Mapping[int, float] = field(default_factory=dict)
 
     def alarm_limit(self, step: int, alarm_at: float | None) -> float:
-        """Probability of being missing at which a step raises an alarm; `NEVER` if it does not.
-
-        The limit of the step comes first, then that of critical steps, then `alarm_at`.
-        """
+        """The limit of the step comes first, then that of critical steps, then `alarm_at`."""
         if step in self.alarm_at:
             return self.alarm_at[step]
         if step in self.optional or (alarm_at is None and step not in self.critical):
@@ -64,7 +61,6 @@ class Severity:
         return min(1 - UNSEEN if step in self.critical else NEVER, alarm_at or NEVER)
 
     def to_json(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the content of `severity.json`, with `names` for the numbers."""
         kinds = {key: [names[s] for s in sorted(getattr(self, key))] for key in SEVERITIES}
         limits = {names[step]: share for step, share in sorted(self.alarm_at.items())}
         return kinds | ({"alarm_at": limits} if limits else {})
@@ -84,7 +80,6 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def read_severity(
     path: Path | Address, names: Sequence[str], former: Mapping[str, int]
 ) -> Severity:
-    """Read the file at `path`, if it exists; see `parse_severity`."""
     if not path.exists():
         return Severity()
     try:
@@ -97,10 +92,7 @@ def read_severity(
 def parse_severity(
     record: Any, names: Sequence[str], where: str = SEVERITY_FILE, former: Mapping[str, int] = NONE
 ) -> Severity:
-    """Parse lists of step numbers, current names or `former` ones.
-
-    A former name with a negative number is passed over: its step does not exist now.
-    """
+    """From step numbers, current or `former` names; one of a negative number is passed over."""
 
     def number(step: int | str) -> int:
         found = _number(step, names, former) if isinstance(step, str) else None
@@ -149,7 +141,7 @@ class Rule(msgspec.Struct, frozen=True):
         return f"{step} {', '.join(words) or self.kind}"
 
     def renamed(self, steps: Sequence[str], former: Mapping[str, int] = NONE) -> "Rule":
-        """Return the rule with the current names of its steps; unknown names stay."""
+        """With the current names of its steps; unknown names stay."""
 
         def current(name: str) -> str:
             number = _number(name, steps, former)
@@ -159,11 +151,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def parse_rule(text: str, steps: Sequence[str], former: Mapping[str, int] = NONE) -> Rule:
-    """Read a sentence about these steps, which may be quoted; `former` names have their places.
-
-    >>> parse_rule("'cut' before add jam", ["cut", "add jam"])
-    Rule(kind='before', step='cut', other='add jam', least=None, most=None)
-    """
+    """Read a sentence about these steps, which may be quoted; `former` names have their places."""
     match = FORM.fullmatch(" ".join(text.split())) if isinstance(text, str) else None
     if match is None or not any(match.groups()[1:]):
         raise OptionError(f"rule {text!r} has no known form. Forms: {FORMS}.", value=text)
@@ -186,7 +174,6 @@ def parse_rules(
 
 
 def read_sentences(path: Path | Address) -> list[str]:
-    """Read the sentences in the file at `path`; none if it does not exist."""
     if not path.exists():
         return []
     try:
@@ -212,7 +199,7 @@ def change_rule(
     steps: Sequence[str],
     former: Mapping[str, int] = NONE,
 ) -> Rule:
-    """Add a rule to the file at `path`, or remove it; comments and other rules stay as they are."""
+    """Comments and other rules in the file stay as they are."""
     rule, texts = parse_rule(sentence, steps, former), read_sentences(path)
     others = [text for text in texts if parse_rule(text, steps, former) != rule]
     if holds and len(others) < len(texts):
@@ -252,7 +239,7 @@ def check_rules(rules: Sequence[Rule]) -> None:
 
 
 def _number(name: str, steps: Sequence[str], former: Mapping[str, int]) -> int | None:
-    """The number of the step that is, or was, written as `name`."""
+    """Of the step that is, or was, written as `name`."""
     for written in (name, _bare(name)):
         for numbers in ({step: number for number, step in enumerate(steps)}, former):
             if (found := spell([written], list(numbers))[written]) in numbers:
@@ -297,7 +284,7 @@ def broken_rules(
     end: float,
     ended: bool = True,
 ) -> list[Finding]:
-    """Find broken rules; while a video goes on, only those that nothing later can mend."""
+    """While a video goes on, only those that nothing later can mend."""
     named = [(name_of(part.step, steps), part) for part in parts]
     findings = []
     for rule in rules:
@@ -339,7 +326,7 @@ def _broken(
 def propose_rules(
     videos: Sequence[Labels], rate: float, steps: Sequence[str], rules: Sequence[Rule] = ()
 ) -> dict[Rule, str]:
-    """Return rules that all videos (T,) keep, and the question to ask, the simplest first."""
+    """Rules that all videos (T,) keep, and the question to ask, the simplest first."""
     parts = [[name_of(part.step, steps) for part in find_occurrences(one, rate)] for one in videos]
     if len(parts) < ENOUGH or not all(parts):
         return {}

@@ -6,7 +6,6 @@ that never occur and N1 that occur once, of all missing (or repeated) steps,
     p = (N1 + 1/2) / (n N0 + N1 + 1)
 
 An event that occurs m times has the probability (m + 1/2) / (n + 1).
-Durations follow a t-distribution of log seconds, with a spread shrunk towards that of all steps.
 """
 
 import math
@@ -40,7 +39,7 @@ Number = Annotated[float, Meta(gt=-1e3, lt=1e3)]
 
 
 class Scale(NamedTuple):
-    """Middle, spread and number of observations; a new value follows a t-distribution."""
+    """Of observations; a new value follows a t-distribution."""
 
     middle: Amount
     spread: Annotated[float, Meta(ge=0, lt=1e6)]
@@ -48,7 +47,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, values: Any, prior: Any) -> Self:
-        """Estimate from values (n,) or (m, n), with a `prior` spread."""
+        """From values (n,) or (m, n), with a `prior` spread."""
         values, table = np.asarray(values), np.ndim(values) > 1
         middle, number = values.mean(axis=-1, keepdims=table), values.shape[-1]
         squares = ((values - middle) ** 2).sum(axis=-1, keepdims=table) + PRIOR * prior**2
@@ -62,7 +61,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def of_logs(cls, logs: Sequence[float], pooled: float) -> Self:
-        """Estimate from log seconds, with a spread shrunk towards the `pooled` variance."""
+        """From log seconds, with a spread shrunk towards the `pooled` variance."""
         if not logs:
             return cls(0.0, math.sqrt(pooled), 0)
         variance = (float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR)
@@ -78,12 +77,12 @@ class Scale(NamedTuple):
         return self.spread * math.sqrt(1 + 1 / max(self.videos, 1))
 
     def less(self, seconds: float) -> float:
-        """Probability of taking at most this many seconds, if the values are log seconds."""
+        """Probability of taking at most so long, if the values are log seconds."""
         z = (math.log(max(seconds, 1e-3)) - self.middle) / self.width
         return min(max(float(stdtr(self.freedom, z)), 1e-12), 1 - 1e-12)
 
     def normal_score(self, value: Any) -> Any:
-        """Normal score of a value or an array: above 2 for less than one in forty."""
+        """Above 2 for less than one in forty."""
         z = (np.asarray(value) - self.middle) / self.width
         return np.copysign(-ndtri(np.maximum(stdtr(self.freedom, -np.abs(z)), 1e-300)), z)
 
@@ -95,14 +94,14 @@ class Scale(NamedTuple):
 class Presence:
     """The calibrated probability that a video shows each step, from its evidence e_k.
 
-    Each training video is held out in turn, once as it is and once without the rows of step k. a_k
-    and b_k are the mean evidence of step k with and without its rows, shrunk towards the means of
-    all steps. s is the spread around these means. The log-odds of two normal distributions are
+    Each training video is held out in turn, as it is and without the rows of step k. a_k and b_k
+    are the mean evidence with and without them, shrunk towards the means of all steps, s the
+    spread.
 
-        l_k = (a_k - b_k) (e_k - (a_k + b_k) / 2) / s^2
+        l_k = (a_k - b_k) (e_k - (a_k + b_k) / 2) / s^2,    p = 1 / (1 + exp(-slope l_k - bias))
 
-    and the probability is 1 / (1 + exp(-slope l_k - bias)). Slope and bias are fitted to the same
-    videos, each scored with the means of the others (Platt 1999), at prior odds of 1.
+    Slope and bias are fitted to the same videos, each scored with the means of the others (Platt
+    1999), at prior odds of 1.
     """
 
     done: tuple[Number, ...] = ()  # a_k; the mean of all steps if no video shows step k
@@ -119,7 +118,7 @@ class Presence:
 
 
 def learn_presence(done: Floats, absent: Floats) -> Presence:
-    """Learn from the evidence (N, K) with and without the rows of a step; NaN if it is not shown."""
+    """From the evidence (N, K) with and without the rows of a step; NaN if it is not shown."""
     shown = ~np.isnan(done)
     if not shown.any():
         return Presence()
@@ -149,7 +148,7 @@ def _log_odds(evidence: Floats, done: Floats, absent: Floats, spread: float) -> 
 
 
 def _fit_logistic(odds: Floats, sign: Floats) -> tuple[float, float]:
-    """Slope and bias of a logistic regression, shrunk towards 1 and 0; `sign` is 1 or -1."""
+    """Slope and bias, shrunk towards 1 and 0; `sign` is 1 or -1."""
     start = np.array([1.0, 0.0])
 
     def loss(weights: Floats) -> tuple[float, Floats]:
@@ -256,8 +255,10 @@ def good_turing(events: Sequence[tuple[int, int]]) -> float:
 
 
 def swap_chances(first: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], float]:
-    """Probability that a normal video does b before a, for pairs (a, b) mostly done in this order.
-    `first` counts the videos in which a was done before b."""
+    """That a normal video does b before a, for pairs mostly done in this order.
+
+    `first` counts the videos in which a was done before b.
+    """
     counted = {(min(p), max(p)): sorted((first.get(p, 0), first.get(p[::-1], 0))) for p in first}
     never = good_turing([(fewer, fewer + more) for fewer, more in counted.values()])
     return {

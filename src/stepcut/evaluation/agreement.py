@@ -19,7 +19,7 @@ from stepcut.timeline import BACKGROUND, Segment, Timeline, is_unnamed
 
 
 class Stretch(NamedTuple):
-    """A stretch of time in which neither timeline changes; a gap is the step `(no step)`."""
+    """In which neither timeline changes; a gap is the step `(no step)`."""
 
     start: float
     end: float
@@ -28,28 +28,20 @@ class Stretch(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Agreement in one video, or in several together."""
+    """In one video, or in several together."""
 
     seconds: float
-    same: float
-    """Share of time with the same label."""
+    same: float  # share of time with the same label
+    # Cohen's (p - q) / (1 - q) over time, p observed, q by chance; nan with only one label
     kappa: float
-    """Cohen's kappa over time, (p - q) / (1 - q), with p the observed agreement and q that of
-    chance. 1 is perfect; nan if there is only one label."""
+    # F1; each is matched with one of the other within the tolerance, or an end of the video
     boundaries: float
-    """F1 of the boundaries. Each is matched with one of the other within the tolerance, or with
-    an end of the video, which does not count."""
-    distance: float
-    """Median seconds between matched boundaries; nan if there are none."""
-    disagreements: list[Stretch]
-    """Where they differ, longest first."""
+    distance: float  # median seconds between matched boundaries; nan if there are none
+    disagreements: list[Stretch]  # longest first
 
 
 def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) -> Agreement:
-    """Compare two timelines of each video, summing times and boundaries over all videos.
-
-    Steps are matched by name. `tolerance` is the seconds by which two boundaries may differ.
-    """
+    """Over all videos; steps match by name, boundaries up to `tolerance` seconds apart."""
     check_number("tolerance", tolerance, 0)
     mass: dict[tuple[str, str], float] = defaultdict(float)
     matched, boundaries = list[float](), 0
@@ -108,7 +100,7 @@ def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
 def match_boundaries(
     first: Sequence[float], second: Sequence[float], tolerance: float
 ) -> list[tuple[float, float]]:
-    """Pair as many boundaries as possible within the `tolerance`, at the least total distance."""
+    """As many pairs as possible within the `tolerance`, at the least total distance."""
     apart = np.abs(np.subtract.outer(first, second))
     near = apart <= tolerance
     # One more pair is worth more than all distances together.
@@ -119,11 +111,11 @@ def match_boundaries(
 def match_steps(
     pairs: Sequence[tuple[Timeline, Timeline]],
 ) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """Return new step names for both sides, such that equal names mean equal steps, and notes.
+    """New step names for both sides, such that equal names mean equal steps, and notes.
 
-    Names are compared without case, spaces and underscores. A placeholder such as `step 1` gets
-    the step of the other side with the largest overlap, by the best one-to-one matching. If both
-    sides have the same placeholder beside names, it is the same step.
+    Case, spaces and underscores do not count. A placeholder such as `step 1` gets the step of the
+    other side by the best one-to-one matching of overlaps; the same placeholder beside names on
+    both sides is the same step.
     """
     sides = [list(dict.fromkeys(step for pair in pairs for step in pair[i].steps)) for i in (0, 1)]
     unnamed = [{step for step in side if is_unnamed(step)} for side in sides]
@@ -168,11 +160,9 @@ def match_steps(
 def compare_annotations(
     first: Mapping[str, Timeline], second: Mapping[str, Timeline], tolerance: float = 1.0
 ) -> tuple[Table, dict[str, Timeline]]:
-    """Compare two annotations of the same videos: timelines by video.
+    """A table with a row for each common video and one for all, and timelines of the differences.
 
-    Videos and steps are matched by name, placeholders such as `step 1` by overlap. `tolerance` is
-    the seconds by which two boundaries may differ. Returns a table with a row for each common video
-    and one for all, and timelines of the differences, with steps such as `pour | stir`.
+    Their steps are such as `pour | stir`; see `match_steps` and `agree`.
     """
     common = match_videos(first, second)
     if not common:

@@ -14,14 +14,11 @@ from stepcut.files.figures import FIXED, drawn_with
 from stepcut.tables import Cell, Table
 from stepcut.timeline import Segment, Timeline
 
+# group -> video -> timeline; a single group may be called ""
 Groups = Mapping[str, Mapping[str, Timeline]]
-"""Group -> video -> timeline; a single group may be called ""."""
+# 80 % of the true seconds of a step were between these multiples of the predicted ones, without
+# and with three labelled videos: on OpenPack and six recipes of CaptainCook4D
 TRUE_SHARES = {False: (0.3, 1.7), True: (0.6, 1.6)}
-"""80 % of the true seconds of a step were between these multiples of the predicted ones.
-
-Without and with three labelled videos, on seven recorded tasks (boxes of OpenPack, six recipes of
-CaptainCook4D).
-"""
 
 
 def is_unchecked(segment: Segment) -> bool:
@@ -48,10 +45,7 @@ def only_confirmed(groups: Groups) -> dict[str, dict[str, Timeline]]:
 
 
 def true_range(segments: Iterable[Segment], labelled: bool) -> tuple[float, float]:
-    """Return the 80 % interval of the true seconds of a step, given its segments.
-
-    `labelled` is whether the steps were learned with labels.
-    """
+    """80 % interval of the true seconds of a step."""
     seconds = {False: 0.0, True: 0.0}
     for segment in segments:
         seconds[is_unchecked(segment)] += segment.duration
@@ -65,13 +59,11 @@ def time_budget(
     per_video: bool = False,
     confirmed_only: bool = False,
 ) -> Table:
-    """Count and time every step, or these `steps` in this order; a group called "" has no column.
+    """Count and time every step, or these `steps`; a group called "" has no column.
 
-    The table has a row for each group and step or, `per_video`, for each video and step: `count` of
-    segments and point events, the `total`, `mean` and standard deviation (`SD`) of the segments in
-    seconds, and their `share` of the video time in percent. `(no step)` needs the lengths of all
-    videos. If segments are unchecked predictions, `from` and `to` are an 80 % interval of the true
-    total, and `unchecked` is their share of it; `confirmed_only` leaves such segments out.
+    Seconds are those of segments, `share` is of the video time in percent. `(no step)` needs the
+    lengths of all videos. Of unchecked predictions, `from` and `to` are an 80 % interval of the
+    true total, `unchecked` their share; `confirmed_only` leaves them out.
 
     >>> from stepcut.timeline import Segment
     >>> tea = Timeline([Segment(0, 2, "pour"), Segment(4, 8, "pour")], duration=10)
@@ -158,7 +150,7 @@ def _count(
 
 @drawn_with(FIXED)
 def draw_budget(groups: Groups, steps: Sequence[str]) -> Any:
-    """Draw the seconds of each step as a box per group; return the matplotlib axes."""
+    """Seconds of each step as a box per group; returns the matplotlib axes."""
     from matplotlib.figure import Figure
 
     ax: Any = Figure(figsize=(7, 1 + 0.5 * len(steps)), layout="constrained").add_subplot()

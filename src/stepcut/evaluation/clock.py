@@ -27,11 +27,9 @@ from stepcut.rate import as_rate
 from stepcut.settings import check_number
 from stepcut.timeline import Timeline, is_unnamed
 
+# Samples per second at which timelines are compared; 2 reproduces the published `random`
 CLOCK = 2.0
-"""Samples per second at which timelines are compared. 2 reproduces the published scores of
-`random`, which fall with more samples."""
-NO_VIDEO = ("random", "uniform", "one-cluster")
-"""The baselines of every table, which ignore the video."""
+NO_VIDEO = ("random", "uniform", "one-cluster")  # baselines that ignore the video
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Edges = Iterable[tuple[str, str]] | None
@@ -41,7 +39,7 @@ Truth = Any | Timelines | str | os.PathLike[str]
 
 
 class Known(NamedTuple):
-    """The annotations to compare with; graph and task of each video if a data set has them."""
+    """The annotations; graph and task of each video if a data set has them."""
 
     timelines: Timelines
     origin: str
@@ -51,17 +49,14 @@ class Known(NamedTuple):
 
 class Opened(NamedTuple):
     timelines: Timelines
-    steps: Sequence[str] = ()
-    """Names of all steps, including unused ones."""
+    steps: Sequence[str] = ()  # of all steps, including unused ones
     seed: str = "unknown"
-    labelled: frozenset[str] = frozenset()
-    """Videos annotated by a person."""
-    rate: Fraction | None = None
-    """Rows per second of feature files, if the user set it."""
+    labelled: frozenset[str] = frozenset()  # videos annotated by a person
+    rate: Fraction | None = None  # rows per second of feature files, if the user set it
 
 
 def open_rows(source: Any, reading: Mapping[str, Any] = NOTHING) -> dict[str, list[Opened]]:
-    """Open the rows to score by name, each with a run per seed; `reading` is for label files."""
+    """By name, each with a run per seed; `reading` is for label files."""
     timelines = isinstance(source, Mapping) and all(
         isinstance(one, Timeline) for one in source.values()
     )
@@ -99,7 +94,7 @@ def _open(found: Any, reading: Mapping[str, Any]) -> Opened:
 
 
 def read_truth(truth: Any, reading: Mapping[str, Any] = NOTHING) -> Known:
-    """Read annotations; `reading` are the options of `read_folder` for folders of label files."""
+    """`reading` are the options of `read_folder` for folders of label files."""
     if isinstance(truth, str) and ":" in truth and not Path(truth).exists():
         kind, _, root = truth.partition(":")
         data_set: Any = find("dataset", kind, setting="data set")
@@ -132,19 +127,15 @@ class Pair:
     videos: list[str]
     pred: list[NDArray[np.int64]]
     true: list[NDArray[np.int64]]
-    clusters: list[str]
-    """Names of the predicted steps, indexed by the labels in `pred`."""
-    steps: list[str]
-    """Names of the annotated steps, indexed by the labels in `true` minus one."""
+    clusters: list[str]  # of the predicted steps, indexed by `pred`
+    steps: list[str]  # of the annotated steps, indexed by `true` minus one
     notes: list[str] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    """Samples of each video up to the end of its annotation; a prediction may be longer."""
+    lengths: list[int] = field(default_factory=list)  # samples up to the end of each annotation
 
     def by_name(self) -> list[NDArray[np.int64]]:
-        """Return the predictions in the numbers of the annotated steps with the same name, from 0.
+        """The predictions in the numbers of the annotated steps with the same name, from 0.
 
-        Other names get the numbers after them. A placeholder such as `step 1` only matches the
-        very same one.
+        Other names get the numbers after them; `step 1` only matches the very same placeholder.
         """
         numbered = {plain(step): number for number, step in enumerate(self.steps)}
         numbers = [
@@ -168,9 +159,8 @@ def put_on_one_clock(
 ) -> Pair:
     """Sample `found` and `true` at `clock` Hz, from 0 to the later of the two ends.
 
-    Gaps are "no step" in the prediction and background in the annotation. `all_found` names all
-    predicted steps, including unused ones. `drop` excludes videos that are background only.
-    `given_rate` and `ignore_lengths` are the `rate` and `ignore` of `check_lengths`.
+    Gaps are "no step" in the prediction and background in the annotation. `all_found` names unused
+    steps too; `drop` excludes videos that are background only.
     """
     check_number("clock", clock, 0, 1000, above=True)
     names, notes = match_names(found, true)
@@ -228,7 +218,7 @@ def refuse_clicks(timelines: Sequence[Timeline]) -> None:
 
 
 def match_names(found: Timelines, true: Timelines) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return pairs of names in `found` and `true` of the same video, and notes on the others."""
+    """Pairs of names in `found` and `true` of the same video, and notes on the others."""
     matched = match_videos(true, found)
     partner = {ours: theirs for theirs, ours in matched.items()}
     if not partner:
@@ -249,7 +239,7 @@ def match_names(found: Timelines, true: Timelines) -> tuple[list[tuple[str, str]
 def share_videos(
     rows: Sequence[Timelines], true: Timelines
 ) -> tuple[list[dict[str, Timeline]], dict[str, Timeline], list[str]]:
-    """Restrict `rows` and `true` to their common videos, in natural order, and add notes."""
+    """Their common videos, in natural order, with notes."""
     matched = [match_names(found, true) for found in rows]
     sides = [{theirs for _, theirs in names} for names, _ in matched]
     in_all = set.intersection(*sides)
@@ -268,7 +258,7 @@ def share_videos(
 
 
 def merge_names(timelines: Iterable[Timeline]) -> tuple[dict[str, str], list[str]]:
-    """Return one spelling for step names that differ only in case, spaces or underscores."""
+    """One spelling for step names that differ only in case, spaces or underscores."""
     names = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
     spellings = grouped((plain(name), name) for name in names)
     notes = [

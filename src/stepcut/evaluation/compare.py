@@ -1,12 +1,8 @@
 """Comparisons: baselines, tests of two rows of a table, and of how two groups of people differ.
 
-For every step and the whole procedure, `compare_groups` has
-
-- the Mann-Whitney test of the seconds, with Cliff's delta, P(A > B) - P(A < B), from -1 to 1;
-- Fisher's exact test of how many videos miss or repeat a step, with the difference of the shares;
-- the share of pairs of steps in an unusual order.
-
-The p-values of all rows that vary are corrected together after Holm.
+Per step and in all, groups have the Mann-Whitney test of seconds, with Cliff's delta, P(A > B) -
+P(A < B); Fisher's exact test of videos that miss or repeat a step; the share of pairs of steps in
+an unusual order. The p-values of all rows that vary are corrected together after Holm.
 """
 
 from collections import Counter
@@ -25,14 +21,13 @@ from stepcut.order.orders import counted, grouped
 from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 
-LEVEL = 0.05
-"""Corrected p-values below this count as a difference."""
+LEVEL = 0.05  # corrected p-values below count as a difference
 
 
 def baseline(
     row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0
 ) -> list[NDArray[np.int64]]:
-    """Return the labels of a baseline of `NO_VIDEO`, as long as the arrays in `like`."""
+    """Labels of a baseline of `NO_VIDEO`, as long as the arrays in `like`."""
     # The method only sees the number of the video, so that equal lengths get different labels.
     videos = [np.full((len(one), 1), number, dtype=np.float32) for number, one in enumerate(like)]
     labels: list[NDArray[np.int64]] = METHODS[row](steps=steps, seed=seed).fit(videos).labels_
@@ -40,7 +35,6 @@ def baseline(
 
 
 def above_uniform(mine: Spread, uniform: float) -> str:
-    """Describe how far the F1 `mine` lies above that of the uniform baseline."""
     gap = mine.mean - uniform
     level = abs(gap) < max(mine.sd, 0.05)
     place = "level with" if level else f"{abs(gap):.1f} {'above' if gap > 0 else 'below'}"
@@ -48,15 +42,13 @@ def above_uniform(mine: Spread, uniform: float) -> str:
 
 
 class Difference(NamedTuple):
-    """The mean difference in F1 between two rows over the same videos."""
+    """Mean difference in F1 between two rows over the same videos."""
 
     mean: float
     low: float
-    high: float
-    """95 % interval of the mean over videos (bootstrap)."""
+    high: float  # 95 % interval over videos (bootstrap)
+    # Sign-flip test: share of the ways to exchange the rows with at least this mean difference
     p: float
-    """Sign-flip test: the share of all ways to exchange the rows, video by video, whose mean
-    difference is at least as large."""
     better: int
     videos: int
 
@@ -84,7 +76,7 @@ def compare_videos(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Di
 
 
 def adjust(ps: Sequence[float]) -> list[float]:
-    """Adjust the p of several tests by the method of Holm."""
+    """By the method of Holm."""
     adjusted, most = [0.0] * len(ps), 0.0
     for rank, place in enumerate(sorted(range(len(ps)), key=lambda place: ps[place])):
         most = max(most, min(1.0, (len(ps) - rank) * ps[place]))
@@ -108,12 +100,10 @@ def compare_groups(
     names: tuple[str, str] = ("A", "B"),
     labelled: bool = False,
 ) -> Table:
-    """Compare the timelines of two groups of at least two videos each.
+    """Differences of two groups of two or more videos, in all and per step, smallest p first.
 
-    The table has the differences, in all and per step, smallest p first. Rows without variation
-    come last, have no p and do not enter the correction for multiple tests. `names` are those of
-    the groups in the caption. If segments are unchecked predictions, seconds have 80 % intervals,
-    which depend on whether the steps were learned with labels (`labelled`).
+    Rows without variation have no p and come last. Seconds of unchecked predictions have 80 %
+    intervals, which depend on whether the steps were learned with labels (`labelled`).
     """
     groups = (first, second)
     for name, group in zip(names, groups, strict=True):

@@ -42,8 +42,8 @@ from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
 Array = NDArray[np.int64]
+# Shares of all frames of all activities, and the first class that counts
 POOLED = {"MoF": 1, "MoF all": 0}
-"""Figures that are shares of all frames of all activities, and the first class that counts."""
 
 
 @dataclass(repr=False)
@@ -324,7 +324,7 @@ def _sample(one: Opened, true: Timelines, clock: float, drop: bool, ignore: bool
 
 
 def _average(parts: dict[str, Evaluation], notes: Sequence[str]) -> Evaluation:
-    """Join the evaluations of activities: means over them, and MoF over all frames."""
+    """Means over the activities, and MoF over all frames."""
     first = next(iter(parts.values()))
     pooled = {
         name: [
@@ -351,7 +351,7 @@ def _average(parts: dict[str, Evaluation], notes: Sequence[str]) -> Evaluation:
 
 
 def _pool(scores: Sequence[Score]) -> dict[str, float]:
-    """Average the figures of activities that have them; those in `POOLED` weigh their frames."""
+    """Mean over the activities that have a figure; those in `POOLED` weigh their frames."""
     pooled = {}
     for name in scores[0].figures:
         frames = [one.confusion[POOLED.get(name, 0) :].sum() for one in scores]
@@ -457,10 +457,7 @@ def _spread(values: Sequence[float]) -> Cell:
 
 
 def graph_f1(one: Score, edges: Iterable[tuple[str, str]]) -> float:
-    """Return F1 in percent of the edges of the predicted graph against the true `edges`.
-
-    Both are transitively reduced. The predictions are those of the score `one`, after matching.
-    """
+    """F1 in percent against the true `edges`, both transitively reduced, after matching `one`."""
     mapped = {str(i): one.mapped(i) for i in range(len(one.matchings))}
     labels = {name: np.where(steps > 0, steps - 1, -1) for name, steps in mapped.items()}
     if not any((steps >= 0).any() for steps in labels.values()):
@@ -487,7 +484,7 @@ def read_edges(graph: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 def reduce_edges(edges: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return the edges that no path of other edges replaces."""
+    """The edges that no path of other edges replaces."""
     all_edges = set(edges)
     steps = sorted({step for edge in all_edges for step in edge})
     matrix = np.zeros((len(steps), len(steps)), dtype=bool)

@@ -13,13 +13,10 @@ from stepcut.timeline import runs
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
 
-SAMPLES = 15
-"""Frames that CTE and ASOT sample from each segment."""
+SAMPLES = 15  # frames that CTE and ASOT sample from each segment
 
 
 class Rates(NamedTuple):
-    """Four scores of one step, or their means over steps."""
-
     precision: float
     recall: float
     f1: float
@@ -33,7 +30,7 @@ def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.i
 
 
 def rates(both: float, predicted: float, actual: float) -> Rates:
-    """Compute the four scores from frames in `both`, `predicted` and `actual`; 0 for 0 / 0."""
+    """From frames in `both`, `predicted` and `actual`; 0 for 0 / 0."""
     together = predicted + actual
     return Rates(
         both / predicted if predicted else 0.0,
@@ -48,25 +45,25 @@ def mean_rates(figures: list[Rates]) -> Rates:
 
 
 def harmonic(figures: Rates) -> Rates:
-    """Replace F1 by the harmonic mean of precision and recall."""
+    """With F1 the harmonic mean of precision and recall."""
     both = figures.precision + figures.recall
     return figures._replace(f1=2 * figures.precision * figures.recall / both if both else 0.0)
 
 
 def mof(pred: Labels, true: Labels) -> float:
-    """Mean over frames: the share of the frames of `true` steps (0 is background) that are right."""
+    """Mean over frames; 0 in `true` is background."""
     found, actual = np.asarray(pred), np.asarray(true)
     return float(np.mean(found[actual != 0] == actual[actual != 0])) if actual.any() else math.nan
 
 
 def segments(labels: Labels) -> NDArray[np.int64]:
-    """Return the runs of steps (0 is background), (n, 3): label, first frame, end frame."""
+    """The runs of steps (0 is background), (n, 3): label, first frame, end frame."""
     every = runs(labels)
     return np.asarray(every[every[:, 0] != 0])
 
 
 def edit(pred: Labels, true: Labels) -> float:
-    """Return 1 - Levenshtein distance of the segments / length of the longer; 1 if both empty."""
+    """1 - Levenshtein distance of the segments / length of the longer; 1 if both empty."""
     found, actual = segments(pred)[:, 0], segments(true)[:, 0]
     longest = max(len(found), len(actual))
     return 1.0 - levenshtein(found.tolist(), actual.tolist()) / longest if longest else 1.0
@@ -88,10 +85,9 @@ def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 def segment_hits(
     pred: Labels, true: Labels, overlaps: Sequence[float]
 ) -> tuple[list[int], int, int]:
-    """Count segments of `true` found in `pred` at each IoU of `overlaps`, and those of both.
+    """Segments of `true` found in `pred` at each IoU, and those of both.
 
-    Every predicted segment is compared with the true segment of the same step with the highest
-    IoU. Each true segment counts once at most.
+    Each predicted segment meets the true one of its step with the highest IoU, which counts once.
     """
     found, actual = segments(pred), segments(true)
     step, start, end = found.T
@@ -114,29 +110,22 @@ def segment_shares(pred: Labels, true: Labels) -> NDArray[np.float64]:
 
 
 def sampled_f1(shares: NDArray[np.float64], predicted: int) -> float:
-    """Return the F1 of CTE (Kukleva et al., CVPR 2019), without its sampling error.
+    """F1 of CTE (Kukleva et al., CVPR 2019), without its sampling error.
 
     CTE samples 15 frames of each of n true segments and adds up the shares s of right ones. With m
-    `predicted` segments, K per video, F1 = 2 sum(s) / (n + m): linear, so the mean over samples is
-    that of the `shares` of all frames. It exceeds 1 if videos have more than K right segments.
+    predicted segments, K per video, F1 = 2 sum(s) / (n + m) is linear: its mean is that of the
+    `shares` of all frames. It exceeds 1 if videos have more than K right segments.
     """
     return float(2 * shares.sum() / (len(shares) + predicted))
 
 
 def majority_f1(shares: NDArray[np.float64], predicted: int) -> float:
-    """Return the F1 of ASOT (Xu and Gould, CVPR 2024), without its sampling error.
-
-    As `sampled_f1`, but a segment counts if most of 15 sampled frames are right: its probability is
-    that of at least 8 successes.
-    """
+    """F1 of ASOT (Xu and Gould, CVPR 2024): as above, but at least 8 of 15 frames must be right."""
     return sampled_f1(bdtrc(SAMPLES // 2, SAMPLES, shares), predicted)
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
-    """Return Kendall's tau of two orders over their common steps; nan for fewer than two.
-
-    An order contains every step once.
-    """
+    """Of two orders over their common steps, each once; nan for fewer than two."""
     place = {step: i for i, step in enumerate(true)}
     shared = [place[step] for step in found if step in place]
     pairs = list(combinations(shared, 2))

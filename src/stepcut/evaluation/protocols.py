@@ -1,7 +1,7 @@
 """Protocols: how clusters are matched to true steps, and what is averaged.
 
-`C[s, k]` counts the frames of true step `s` (0 is background) in cluster `k - 1`; column 0 counts
-frames without a predicted step (-1). A matching is a dict from column to row.
+`C[s, k]` counts the frames of true step `s` (0 is background) in cluster `k - 1` (column 0: no
+predicted step). A matching is a dict from column to row.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,8 @@ Counts = NDArray[np.int64]
 Places = NDArray[np.intp]
 Matching = dict[int, int]
 
-NO_STEP = 0
-"""Column of frames without a predicted step."""
-BACKGROUND_ROW = 0
-"""Row of frames that are truly background."""
+NO_STEP = 0  # column of frames without a predicted step
+BACKGROUND_ROW = 0  # row of frames that are truly background
 NOTHING = Rates(0.0, 0.0, 0.0, 0.0)
 
 
@@ -71,7 +69,7 @@ class Protocol:
 
 
 def find_matching(protocol: Protocol, counts: Counts, rows: Places) -> Matching:
-    """Return the result of `protocol.match`; refuse one that is not a one-to-one matching."""
+    """Refuse what is not a one-to-one matching."""
     matching = protocol.match(counts, rows)
     steps, clusters = map(range, counts.shape)
     inside = isinstance(matching, dict) and all(
@@ -105,10 +103,10 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
 
 
 def assign(gain: NDArray[Any], counts: Counts, rows: Places, columns: Places) -> Matching:
-    """Return the one-to-one matching of rows and columns with the highest total gain.
+    """The one-to-one matching of rows and columns with the highest total gain.
 
-    Ties are broken by the frames of steps and clusters, not by their numbers. Only between a step
-    that does not occur and one that does, the lower number wins, as in the published results.
+    Ties go by the frames of steps and clusters. Only between a step that does not occur and one
+    that does, the lower number wins, as in the published results.
     """
     if not len(rows) or not len(columns):
         return {}
@@ -139,15 +137,15 @@ def _rank(counts: Counts, own: Places, other: Places) -> Places:
 
 
 def match_f1(counts: Counts, rows: Places) -> Matching:
-    """Match steps to clusters so that the mean F1 is highest."""
+    """Steps only, for the highest mean F1."""
     return _match_steps(counts, rows, counts, _f1(counts))
 
 
 def match_overlap(counts: Counts, rows: Places) -> Matching:
-    """Match classes, including background, to all K clusters so that most frames agree.
+    """Classes, including background, to all K clusters so that most frames agree.
 
-    Clusters without frames take part, and pairs without a common frame stay matched and score 0,
-    as in the published results. "No step" always matches background.
+    As published, clusters without frames take part, pairs without a common frame score 0, and "no
+    step" always matches background.
     """
     clusters, gain = np.arange(NO_STEP + 1, counts.shape[1]), _overlap(counts)
     if not counts[:, NO_STEP].any():
@@ -157,23 +155,23 @@ def match_overlap(counts: Counts, rows: Places) -> Matching:
 
 
 def match_classes(counts: Counts, rows: Places) -> Matching:
-    """Match classes, including background, to clusters so that most frames agree."""
+    """Classes, including background, so that most frames agree."""
     return _useful(match_overlap(counts, rows[counts[rows].any(axis=1)]), counts)
 
 
 def match_steps(counts: Counts, rows: Places) -> Matching:
-    """Match steps to clusters so that most frames agree, ignoring background."""
+    """Steps only, so that most frames agree."""
     steps = _steps_of(counts)
     return _match_steps(counts, rows, steps, _overlap(steps))
 
 
 def match_names(counts: Counts, _rows: Places) -> Matching:
-    """Match column k + 1 to row k + 1: cluster k has the name of true step k + 1."""
+    """Column k + 1 to row k + 1: cluster k has the name of true step k + 1."""
     return {step: step for step in range(1, min(counts.shape))}
 
 
 def _match_steps(counts: Counts, rows: Places, used: Counts, gain: NDArray[np.float64]) -> Matching:
-    """Match steps to the clusters with frames in `used` so that the `gain` is highest."""
+    """Steps to the clusters with frames in `used` so that the `gain` is highest."""
     clusters = np.flatnonzero(used[:, NO_STEP + 1 :].sum(axis=0)) + NO_STEP + 1
     return _useful(assign(gain, counts, rows[rows != BACKGROUND_ROW], clusters), counts)
 
@@ -191,7 +189,7 @@ def _f1(counts: Counts) -> NDArray[np.float64]:
 
 
 def _overlap(counts: Counts) -> NDArray[np.float64]:
-    """Return the common frames; F1 breaks ties, independent of the cluster numbers."""
+    """Common frames; F1 breaks ties, independent of the cluster numbers."""
     return np.asarray(counts + _f1(counts) / (min(counts.shape) + 1))
 
 
@@ -200,12 +198,12 @@ def _useful(matching: Matching, counts: Counts) -> Matching:
 
 
 def rate_strict(counts: Counts, matching: Matching) -> Rates:
-    """Average over all steps that occur; a step without a cluster scores 0."""
+    """Over all steps that occur; a step without a cluster scores 0."""
     return _mean_of(each_step(counts, matching), _steps_of(counts))
 
 
 def rate_classes(counts: Counts, matching: Matching) -> Rates:
-    """Average over all classes that occur, including background; without a cluster they score 0."""
+    """Over all classes that occur, including background; without a cluster they score 0."""
     return _mean_of(each_step(counts, matching), counts)
 
 
@@ -215,7 +213,7 @@ def _mean_of(figures: dict[int, Rates], counts: Counts) -> Rates:
 
 
 def rate_paper(counts: Counts, matching: Matching) -> Rates:
-    """Average over the matched classes that occur; F1 from mean precision and mean recall.
+    """Over the matched classes that occur; F1 from mean precision and mean recall.
 
     K clusters match up to K classes; a class that is matched to an empty cluster scores 0.
     """
@@ -224,14 +222,14 @@ def rate_paper(counts: Counts, matching: Matching) -> Rates:
 
 
 def rate_framewise(counts: Counts, matching: Matching) -> Rates:
-    """Score all matched pairs together: right frames over those of their clusters and classes."""
+    """All matched pairs together: right frames over those of their clusters and classes."""
     clusters = sum(int(counts[:, cluster].sum()) for cluster in matching)
     classes = sum(int(counts[step].sum()) for step in matching.values())
     return rates(_right(counts, matching), clusters, classes)
 
 
 def rate_framewise_steps(counts: Counts, matching: Matching) -> Rates:
-    """Score right frames over those in any cluster, and over those of all steps."""
+    """Right frames over those in any cluster, and over those of all steps."""
     predicted, actual = counts[:, NO_STEP + 1 :].sum(), counts[BACKGROUND_ROW + 1 :].sum()
     return rates(_right(counts, matching), int(predicted), int(actual))
 

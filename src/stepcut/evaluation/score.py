@@ -27,10 +27,8 @@ from stepcut.settings import check_number
 
 Array = NDArray[np.int64]
 
-LARGEST = 10_000
-"""Largest number of a step or a cluster, since frames are counted for every pair of them."""
-OVERLAPS = (10, 25, 50)
-"""IoU in percent at which segments are found."""
+LARGEST = 10_000  # number of a step or cluster: frames are counted for every pair of them
+OVERLAPS = (10, 25, 50)  # IoU in percent at which segments are found
 
 
 class StepScore(NamedTuple):
@@ -45,7 +43,7 @@ class StepScore(NamedTuple):
 
 
 class VideoScore(NamedTuple):
-    """Scores of one video under its matching, in percent (tau from -1 to 1)."""
+    """Under its matching, in percent (tau from -1 to 1)."""
 
     precision: float
     recall: float
@@ -78,15 +76,15 @@ class Score:
         self.has_one_matching = not protocol.per_video
         self._pred, self._true, self._protocol, self._names = pred, true, protocol, names
         wanted = len(np.unique(np.concatenate(true))) if clusters is None else clusters
+        # K, the number of clusters, including empty ones
         self.clusters = max(wanted, *(int(p.max()) + 1 for p in pred))
-        """K, the number of clusters, including empty ones."""
         steps = max(int(t.max()) for t in true) + 1
         self._counts = [
             metrics.count(p + 1, t, self.clusters + 1, steps)
             for p, t in zip(pred, true, strict=True)
         ]
+        # Frames by true step (row 0 is background) and cluster (column 0 is "no step")
         self.confusion: Counts = np.sum(self._counts, axis=0)
-        """Frames by true step (row 0 is background) and cluster (column 0 is "no step")."""
         rows = np.flatnonzero(self.confusion.sum(axis=1))
         self._occurring = rows.tolist()
         counted = self._counts if protocol.per_video else [self.confusion]

@@ -10,6 +10,7 @@ from stepcut.methods.stepcut.method import StepCut
 from stepcut.plugins import WING, Lazy, find
 from stepcut.timeline import BACKGROUND
 
+# all methods, imported on first use
 METHODS: Mapping[str, Any] = Lazy(
     {
         "stepcut": "stepcut.methods.stepcut.method:StepCut",
@@ -23,11 +24,10 @@ METHODS: Mapping[str, Any] = Lazy(
         **WING["method"],
     }
 )
-"""All methods by name, imported on first use."""
 
 
 def find_method(method: Any, setting: str = "method") -> Any:
-    """Return the class (or object) of that name, or the object itself; refuse what is no `Method`."""
+    """The class (or object) of that name, or the object itself, if it is a `Method`."""
     part = find("method", method, METHODS, setting) if isinstance(method, str) else method
     named, given = isinstance(part, type), part is method
     if isinstance(part, Method) or (named and not given and issubclass(part, Method)):

@@ -11,17 +11,15 @@ Real = TypeVar("Real", bound=np.floating[Any])
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
+# `m` of fuzzy memberships; the usual 2 makes all centres coincide in many dimensions
 FUZZIFIER = 1.1
-"""Default `m` of fuzzy memberships. The usual 2 makes all centres coincide in many dimensions."""
-TINY = 1e-30
-"""Smallest squared distance: the frame lies on the centre."""
-EXACT = 2048
-"""Up to this dimension, principal directions are exact; beyond, they are found by iteration."""
+TINY = 1e-30  # smallest squared distance: the frame lies on the centre
+EXACT = 2048  # up to this dimension, principal directions are exact; beyond, found by iteration
 SPARE, PASSES = 32, 6
 
 
 class Computed(Sequence[Made], Generic[Item, Made]):
-    """A sequence of `make(item)`, computed at every access, so that large results need no memory."""
+    """Of `make(item)`, at every access, so that large results need no memory."""
 
     def __init__(self, make: Callable[[Item], Made], items: Sequence[Item]) -> None:
         self.make, self.items = make, items
@@ -40,9 +38,9 @@ def squared_distances(rows: NDArray[Real], centres: NDArray[Real]) -> NDArray[Re
 
 
 def fuzzy_shares(apart: NDArray[Real], m: float) -> NDArray[Real]:
-    """Memberships of fuzzy c-means, d^(-1/(m-1)) over their sum, from squared distances d (k, T).
+    """Fuzzy c-means: d^(-1/(m-1)) over their sum, from squared distances d (k, T).
 
-    Columns sum to 1. Computed as a softmax of -log d / (m - 1): with m near 1, the powers overflow.
+    A softmax of -log d / (m - 1): with m near 1, the powers overflow.
     """
     logs = np.log(np.maximum(apart, apart.dtype.type(TINY)))
     logs -= logs.min(axis=0)
@@ -55,10 +53,7 @@ def fuzzy_shares(apart: NDArray[Real], m: float) -> NDArray[Real]:
 def step_sums(
     videos: Sequence[NDArray[Any]], labels: Sequence[NDArray[np.int64]], count: int
 ) -> tuple[Floats, Floats]:
-    """Sum over `videos` (T, d) of the mean row of each step, (K, d), and the videos with it, (K,).
-
-    Every video counts once per step that it contains. `labels` (T,), -1 for none.
-    """
+    """Sum over `videos` (T, d) of the mean row of each step, (K, d), and its videos, (K,)."""
     sums, shown = np.zeros((count, videos[0].shape[1])), np.zeros(count)
     for rows, numbers in zip(videos, labels, strict=True):
         for step in np.unique(numbers[numbers >= 0]):
@@ -77,10 +72,10 @@ def scatter(videos: Iterable[Floats]) -> Floats:
 
 
 def strongest_directions(videos: Sequence[Floats], count: int) -> tuple[Floats, Floats]:
-    """Principal directions of all rows of centred videos (T, d), (d, count), and their variances.
+    """Of all rows of centred videos (T, d), (d, count), and their variances.
 
-    Beyond `EXACT` dimensions by subspace iteration (Halko, Martinsson and Tropp 2011), linear in d:
-    `PASSES` times, B <- orth( sum X' X B ), from a random B with `SPARE` additional columns.
+    Beyond `EXACT` dimensions by subspace iteration (Halko, Martinsson and Tropp 2011), linear in
+    d: `PASSES` times, B <- orth( sum X' X B ), from a random B with `SPARE` additional columns.
     """
     dim = videos[0].shape[1]
     if dim <= EXACT:
@@ -111,17 +106,13 @@ def unit(rows: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def as_vectors(rows: NDArray[Any]) -> NDArray[np.float32]:
-    """Return one vector per frame: the spatial mean of maps (T, C, h, w), (T, C)."""
+    """One vector per frame: the spatial mean of maps (T, C, h, w), (T, C)."""
     vectors = np.asarray(rows, dtype=np.float32)
     return vectors if vectors.ndim == 2 else vectors.mean(axis=tuple(range(2, vectors.ndim)))
 
 
 def best_pairs(gain: NDArray[Any], least: float = 0.0) -> list[tuple[int, int]]:
-    """Return the one-to-one pairs (row, column) with the highest total `gain`, without those up to `least`.
-
-    >>> best_pairs(np.array([[3, 2], [2, 0]]))
-    [(0, 1), (1, 0)]
-    """
+    """One-to-one (row, column) of the highest total `gain`, without those up to `least`."""
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(gain, maximize=True)

@@ -1,4 +1,4 @@
-"""Baselines and peers: random, uniform, one cluster, k-means, ASOT, TW-FINCH, spectral clustering."""
+"""Baselines and peers: random, uniform, one cluster, k-means, ASOT, TW-FINCH, spectral."""
 
 import copy
 import warnings
@@ -26,20 +26,15 @@ from stepcut.methods.inputs import BLOCK, Array, Labels, Rows, fingerprint
 from stepcut.methods.method import Method
 from stepcut.settings import setting
 
+# Of the smooth embedding: its Gaussian over time, and the weight of time against unit rows
 SECONDS, COMPONENTS, TIME = 12.0, 32, 1.5
-"""The smooth embedding: standard deviation of its Gaussian over time, components, and the weight of
-normalized time against rows of length 1."""
-ITERATIONS, FIRST_STEP = 25, 4.0
-"""Updates of ASOT, and the size of the first in log space."""
+ITERATIONS, FIRST_STEP = 25, 4.0  # updates of ASOT, and the size of the first in log space
 
 # ------------------------------------------------------------------ baselines that ignore the video
 
 
 class Random(Method):
-    """Every frame gets a random step; all steps are equally likely.
-
-    The seed and the content of the video decide, so its position in the list does not matter.
-    """
+    """Every frame gets a random step; the seed and the content of the video decide."""
 
     def segment(self, rows: Array) -> Labels:
         content = int.from_bytes(fingerprint(rows.astype(np.float32))[1])
@@ -47,7 +42,7 @@ class Random(Method):
 
 
 class Uniform(Method):
-    """Split every video into `steps` segments of equal length: the baseline to beat."""
+    """Segments of equal length: the baseline to beat."""
 
     def segment(self, rows: Array) -> Labels:
         return equal_parts(len(rows), self.count)
@@ -84,7 +79,7 @@ class CentreMethod(Method):
 
     @abstractmethod
     def _find_centres(self, videos: list[Array]) -> Rows:
-        """Find one centre per step, in any order: (steps, d)."""
+        """One centre per step, in any order: (steps, d)."""
 
     def _prepare(self, rows: Array) -> Rows:
         """A float32 copy of the rows, of length 1 if `normalise`."""
@@ -96,10 +91,10 @@ class CentreMethod(Method):
 
 @dataclass(eq=False, repr=False)
 class KMeans(CentreMethod):
-    """k-means ("HC" in the paper), the best of `restarts` starts; every frame gets its nearest centre.
+    """k-means ("HC" in the paper); every frame gets its nearest centre.
 
-    `prior` appends normalized time as a dimension, times `prior` and the RMS length of a frame; 0
-    is off. Probabilities are the memberships of fuzzy c-means around the centres.
+    `prior` appends normalized time, times `prior` and the RMS length of a frame. Probabilities are
+    the memberships of fuzzy c-means around the centres.
     """
 
     restarts: int = setting(10, "Number of starts of k-means.", 1, 10_000)
@@ -149,7 +144,7 @@ class Asot(CentreMethod):
 
 
 def transport(cost: Array, radius: float, alpha: float, entropy: float, balance: float) -> Rows:
-    """Return the plan P (T, K) of the optimal transport of frames to steps, smooth in time.
+    """The plan P (T, K) of the optimal transport of frames to steps, smooth in time.
 
     P, whose rows sum to 1, starts uniform and is updated `ITERATIONS` times:
 
@@ -192,10 +187,7 @@ def around(plan: Floats, reach: int) -> Floats:
 
 
 def find_means(rows: Rows, k: int, seed: int, restarts: int) -> Rows:
-    """Run k-means of scikit-learn: centres (k, d); too few distinct frames give equal centres.
-
-    It runs in one thread: several threads sum in any order, so results would depend on timing.
-    """
+    # In one thread: several sum in any order, so results would depend on timing
     from sklearn.cluster import KMeans as Solver
     from sklearn.exceptions import ConvergenceWarning
 
@@ -207,7 +199,7 @@ def find_means(rows: Rows, k: int, seed: int, restarts: int) -> Rows:
 
 @cache
 def _threads() -> Any:
-    """Thread controller of the loaded libraries, cached because finding them is slow."""
+    # Cached, because finding the libraries is slow
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -224,7 +216,7 @@ def append_time(rows: Rows, weight: float) -> Rows:
 
 
 def time_order(labels: list[Labels], steps: int) -> NDArray[np.intp]:
-    """Sort steps by the mean normalized time of their frames; steps without a frame come last."""
+    """By the mean normalized time of their frames; steps without a frame come last."""
     times = np.concatenate([normalised_times(len(video)) for video in labels])
     joined: Array = np.concatenate(labels)
     count = np.bincount(joined, minlength=steps)
@@ -233,10 +225,9 @@ def time_order(labels: list[Labels], steps: int) -> NDArray[np.intp]:
 
 
 def smooth_embedding(features: Sequence[Array], rate: float = 1.0) -> list[Rows]:
-    """Embed the features of all videos of a task, (T, d) each, as (T, 33) rows for k-means.
+    """All videos of a task, (T, d) each, as (T, 33) rows for k-means with `normalise=False`.
 
-    Each video is centred and smoothed over time: 32 components of length 1, and the time. Use
-    k-means with `normalise=False`.
+    Each is centred and smoothed over time: 32 components of length 1, and the time.
     """
     from scipy.ndimage import gaussian_filter1d
 
@@ -261,9 +252,9 @@ def smooth_embedding(features: Sequence[Array], rate: float = 1.0) -> list[Rows]
 
 
 class PerVideo(Method):
-    """Clusters each video on its own, with `cluster`; steps are numbered by their mean time there.
+    """Clusters each video on its own; steps are numbered by their mean time there.
 
-    It finds no correspondence between videos: score it under a protocol that matches every video
+    No step is the same in two videos: score it under a protocol that matches every video
     separately.
     """
 
@@ -274,16 +265,15 @@ class PerVideo(Method):
 
     @abstractmethod
     def cluster(self, rows: Array) -> Labels:
-        """Return the cluster of each row, in any order of numbers below `count`: (T,)."""
+        """The cluster of each row, in any order of numbers below `count`: (T,)."""
 
 
 class TwFinch(PerVideo):
     """TW-FINCH (Sarfraz et al., CVPR 2021), from its formulas.
 
-    The distance of two frames is their cosine distance times their distance in time. Every frame is
-    linked to its nearest one, and connected frames are a cluster. Clusters, as means of their
-    frames, are linked in the same way while at least K remain; then the two nearest ones are merged
-    until K remain.
+    Every frame is linked to the one nearest by cosine distance times distance in time; connected
+    frames are a cluster. Clusters, as means, are linked alike while at least K remain; then the
+    two nearest are merged until K remain.
     """
 
     def cluster(self, rows: Array) -> Labels:
@@ -305,7 +295,7 @@ class TwFinch(PerVideo):
 
 @dataclass(eq=False, repr=False)
 class Spectral(PerVideo):
-    """Spectral clustering of the affinities exp(cosine / temperature), the zero-shot row of HiERO."""
+    """Of the affinities exp(cosine / temperature), the zero-shot row of HiERO."""
 
     temperature: float = setting(0.5, "Divisor of the cosine.", 0, above=True)
     window: float = setting(2.0, "Seconds of which rows are averaged before.", 0)

@@ -1,4 +1,4 @@
-"""Constraints: annotations of one video, per row of its features; a method gets one `Constraint` or None per video."""
+"""Constraints: annotations of one video, per row of its features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 
-OPEN = -2
-"""Label of a row that is not annotated."""
+OPEN = -2  # label of a row that is not annotated
 
 
 @dataclass(frozen=True)
@@ -18,10 +17,8 @@ class Transcript:
     """The steps of a video in order, without times; background may occur between any two."""
 
     steps: tuple[int, ...]
-    optional: frozenset[int] = frozenset()
-    """Places in `steps` that a video may omit."""
-    anytime: frozenset[int] = frozenset()
-    """Steps (not places) that may also occur at any time."""
+    optional: frozenset[int] = frozenset()  # places in `steps` that a video may omit
+    anytime: frozenset[int] = frozenset()  # steps (not places) that may also occur at any time
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,7 @@ class Constraint:
         return labels
 
 
-Constraints = Sequence[Constraint | None]
-"""One entry per video."""
+Constraints = Sequence[Constraint | None]  # one per video
 
 
 def as_constraints(labels: Sequence[NDArray[np.int64] | None]) -> list[Constraint | None]:
@@ -75,7 +71,7 @@ def as_constraints(labels: Sequence[NDArray[np.int64] | None]) -> list[Constrain
 
 
 def check_constraints(constraints: Constraints, lengths: Sequence[int]) -> list[Constraint | None]:
-    """Refuse constraints that do not fit videos of so many rows; None in place of empty ones."""
+    """Refuse those that do not fit videos of so many rows; None in place of empty ones."""
     if len(constraints) != len(lengths):
         raise OptionError(
             f"constraints must be a list of {len(lengths)}, one for each video; None means "

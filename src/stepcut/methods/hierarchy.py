@@ -16,14 +16,12 @@ from stepcut.settings import check_number
 
 @dataclass(frozen=True)
 class Merge:
-    """Two groups of steps become one."""
+    """Of two groups of steps."""
 
     a: tuple[int, ...]
     b: tuple[int, ...]
-    cost: float
-    """Cost, as a share of the total distance between steps."""
-    count: int
-    """Number of groups after the merge."""
+    cost: float  # as a share of the total distance between steps
+    count: int  # groups after the merge
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,12 @@ class Hierarchy:
 def build_hierarchy(
     embeddings: Sequence[NDArray[Any]], labels: Sequence[Labels], steps: Sequence[str]
 ) -> Hierarchy:
-    """Merge `steps` pair by pair: first those that look alike and follow each other.
+    """Merge steps pair by pair: first those that look alike and follow each other.
 
-    `labels` (T,) and `embeddings` (T, d) per video. The cost of merging groups a and b is Ward's,
-    n_a n_b / (n_a + n_b) |m_a - m_b|^2,  with n the videos that contain the step and m its mean,
-    where every video counts once. It is divided by 1/2 plus the share of transitions between the
-    two groups, relative to the group with fewer: phases of one step follow each other in every
-    video.
+    The cost of merging a and b is Ward's, n_a n_b / (n_a + n_b) |m_a - m_b|^2, with n the videos
+    that contain the step and m its mean, every video counting once; divided by 1/2 plus the share
+    of transitions between the two, relative to the group with fewer: phases of one step follow
+    each other in every video. `labels` (T,) and `embeddings` (T, d) per video.
     """
     count = len(steps)
     sums, shown = step_sums(embeddings, labels, count)

@@ -14,16 +14,12 @@ from stepcut.features.features import check_rows
 Array = NDArray[Any]
 Labels = NDArray[np.int64]
 Rows = NDArray[np.float32]
-Videos = Sequence[Array]
-"""(T, d) vectors or (T, C, h, w) maps, one array per video."""
-StepCount = int | Literal["auto"] | tuple[int, int]
-"""Number of steps: a number, "auto", or (fewest, most)."""
+Videos = Sequence[Array]  # (T, d) or maps (T, C, h, w) per video
+StepCount = int | Literal["auto"] | tuple[int, int]  # or (fewest, most)
 T = TypeVar("T")
 
-BLOCK = 65_536
-"""Frames per block, to limit memory."""
-MANY = 64
-"""Of more videos than this, so many stand for all: in restarts and refits."""
+BLOCK = 65_536  # frames per block, to limit memory
+MANY = 64  # of more videos, so many stand for all: in restarts and refits
 
 
 def as_step_count(steps: Any) -> StepCount:
@@ -39,11 +35,7 @@ def as_step_count(steps: Any) -> StepCount:
 
 
 def read_step_count(text: str) -> StepCount:
-    """The number of steps that a person writes.
-
-    >>> read_step_count("7"), read_step_count("8-14"), read_step_count("auto")
-    (7, (8, 14), 'auto')
-    """
+    """The number of steps that a person writes: "7", "8-14" or "auto"."""
     low, dash, high = text.strip().partition("-")
     try:
         return as_step_count((int(low), int(high)) if dash else low if low == "auto" else int(low))
@@ -60,7 +52,7 @@ def as_whole_count(steps: Any, method: str) -> int:
 
 
 def plain_numbers(settings: Any) -> Any:
-    """Replace NumPy numbers by plain ones and tuples by lists, also in lists and dicts, for JSON."""
+    """NumPy numbers as plain ones and tuples as lists, also in lists and dicts, for JSON."""
     if isinstance(settings, Mapping):
         return {name: plain_numbers(value) for name, value in settings.items()}
     if isinstance(settings, list | tuple):
@@ -74,7 +66,7 @@ def part(state: Mapping[str, T], prefix: str) -> dict[str, T]:
 
 
 def kept_settings(method: object) -> dict[str, Any]:
-    """Return the constructor arguments of an object from its attributes of the same names."""
+    """The constructor arguments of an object, from its attributes of the same names."""
     names = list(inspect.signature(type(method)).parameters)
     for name in names:
         if not hasattr(method, name):
@@ -86,10 +78,9 @@ def kept_settings(method: object) -> dict[str, Any]:
 def check_videos(
     videos: Any, dimension: int | None = None, kinds: tuple[int, ...] = (2, 4)
 ) -> list[NDArray[Any]]:
-    """Validate `videos`: each (T, d) with T > 0, the same d, and finite values.
+    """Each (T, d) with T > 0, the same d, and finite values.
 
-    `dimension` is the expected d. `kinds` are the allowed numbers of array dimensions: 2 for
-    vectors, 4 for maps (T, C, h, w), whose d is C.
+    `kinds` are the allowed numbers of dimensions: 2 for vectors, 4 for maps (T, C, h, w).
     """
     alone = isinstance(videos, np.ndarray) and videos.ndim < 3
     if alone or not isinstance(videos, Iterable) or not len(videos := list(videos)):
@@ -116,7 +107,7 @@ def check_videos(
 
 
 def check_shares(shares: Any, frames: int, steps: int, whose: object) -> NDArray[Any]:
-    """Validate step probabilities (`frames`, `steps`) with rows that sum to 1."""
+    """(`frames`, `steps`) with rows that sum to 1."""
     array = np.asarray(shares)
     seen: object = array.shape
     wanted: object = (frames, steps)
@@ -139,7 +130,7 @@ def check_fitted(method: object, learned: str) -> None:
 
 
 def fingerprint(rows: NDArray[Any]) -> tuple[int, bytes]:
-    """Length and content hash of a video, to sort videos by content."""
+    """Length and content hash, to sort videos by content."""
     digest = hashlib.blake2b(digest_size=16)
     for first in range(0, len(rows), BLOCK):
         digest.update(np.ascontiguousarray(rows[first : first + BLOCK]).data)

@@ -56,40 +56,34 @@ class Reading(NamedTuple):
 
 @dataclass
 class Curve:
-    """The loss after every training iteration."""
-
-    names: tuple[str, ...] = ()
-    """The loss and its terms."""
+    names: tuple[str, ...] = ()  # the loss and its terms
+    # a row per iteration, a column per name
     values: list[list[float]] = field(default_factory=list)
-    """One row per iteration, one column per name."""
 
     def csv(self) -> str:
-        """Return CSV: the number of the iteration, then the loss and its terms."""
+        """The number of the iteration, then the loss and its terms."""
         rows = [[str(number), *map(str, row)] for number, row in enumerate(self.values, start=1)]
         return "".join(",".join(line) + "\n" for line in [["iteration", *self.names], *rows])
 
     def save(self, path: AnyPath) -> None:
-        """Write the curve as CSV to `path`, atomically."""
         write_text(path, self.csv())
 
 
 class LeftOut(NamedTuple):
-    """Held-out predictions: each training video as if it were new. The last three are None if the
-    method has no embedding or groups."""
+    """Each training video as if new; the last three are None without embedding or groups."""
 
     labels: list[Labels]  # (T,) per video
     probabilities: list[NDArray[np.float64]]  # (T, K)
     novelty: list[NDArray[np.float64]]  # (T,)
+    # embedding (T, p) and step centres (K, p) of each
     looks: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
-    """Embedding (T, p) and step centres (K, p) per video."""
+    # embed(without, place, kept): (T, p) of the `kept` rows, or all, of the video at `place`,
+    # learned without the videos of group `without`
     embed: Callable[[int, int, NDArray[np.int64] | None], NDArray[np.float64]] | None = None
-    """embed(without, place, kept): the embedding (T, p) of the `kept` rows, or all, of the video at
-    `place`, learned without the videos of group `without`."""
-    groups: list[int] | None = None
-    """The group that each video was held out with."""
+    groups: list[int] | None = None  # the group that each video was held out with
 
     def of(self, places: Sequence[int]) -> "LeftOut":
-        """Select the videos at `places`, which are renumbered from 0."""
+        """The videos at `places`, which are renumbered from 0."""
         embed = self.embed
         return LeftOut(
             [self.labels[place] for place in places],
@@ -292,7 +286,7 @@ def _vectors(rows: Array) -> Array:
 
 
 def named_labels(prefix: str, labels: Sequence[Labels]) -> dict[str, Labels]:
-    """Labels (T,) of each video as part of a `state`, for `saved_labels`."""
+    """Of each video, as part of a `state`, for `saved_labels`."""
     return {f"{prefix}{number:05d}": each for number, each in enumerate(labels)}
 
 
@@ -301,7 +295,7 @@ def saved_labels(state: Mapping[str, Array], prefix: str) -> list[Labels]:
 
 
 class Window:
-    """The online form of any method: segment the last rows as a video, and return its last frame."""
+    """The online form of any method: segment the last rows, and return the last frame."""
 
     def __init__(self, method: Method, seconds: int = 120) -> None:
         self.method = method

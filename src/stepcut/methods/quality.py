@@ -24,20 +24,17 @@ NOTHING_SHARED = (
     "The videos seem to share no steps: what is found depends on the start. "
     "Check that they show one task, or use other features."
 )
+# a, b: on noise, segmentations from different starts agree by less than a + b / steps
 SHARED = (0.38, 1.2)
-"""a, b: on noise, segmentations from different starts agree by less than a + b / steps."""
-LABELLED = 0.5
-"""Least share of a video that is labelled if the video is to count."""
+LABELLED = 0.5  # least share of a video that is labelled if it is to count
 
 # Chosen on the tasks of benchmarks/quality.py, whose report has the coverage of the interval.
-SPREAD = 0.1
-"""Prior standard deviation of the share that is right over videos; weighs as much as two videos."""
-DRAWS = 0.07
-"""Standard deviation of the same over draws of the labelled videos."""
+SPREAD = 0.1  # prior SD of the share that is right over videos; weighs as much as two videos
+DRAWS = 0.07  # SD of the same over draws of the labelled videos
 
 
 class Estimate(NamedTuple):
-    """The share of time that is right, with an 80 % interval."""
+    """Share of time that is right, with an 80 % interval."""
 
     right: float
     low: float
@@ -93,11 +90,11 @@ class Quality(msgspec.Struct, frozen=True):
 
 
 def measure(labels: Sequence[Labels | None], held_out: Sequence[Labels], count: int) -> Quality:
-    """Measure the quality of `count` steps on videos that were labelled by a person and held out.
+    """Of `count` steps, on videos that were labelled by a person and held out.
 
-    `labels` (T,) of each video, -1 for background, -2 where nothing is labelled; `held_out` (T,) are
-    the steps predicted as if the video were new. With a_v the share of labelled rows of video v that
-    is right, m its mean over the n videos and s its standard deviation, shrunk towards `SPREAD`:
+    `labels` (T,) are -1 for background, -2 where nothing is labelled. With a_v the share of
+    labelled rows of video v that is right, m its mean over n videos, s its SD, shrunk towards
+    `SPREAD`:
 
         m  +-  t sqrt(s^2 / n + DRAWS^2),   t the 90 % quantile with n + 1 degrees of freedom
     """
@@ -120,7 +117,7 @@ def measure(labels: Sequence[Labels | None], held_out: Sequence[Labels], count: 
 
 
 def _uniform(labels: Sequence[Labels], count: int) -> float:
-    """The share that segments of equal length get right, in the usual order of the steps."""
+    """What segments of equal length get right, in the usual order of the steps."""
     rows = np.concatenate(labels)
     when = np.concatenate([normalised_times(len(one)) for one in labels])
     times = [when[rows == step].mean() if (rows == step).any() else 2.0 for step in range(count)]
@@ -129,6 +126,6 @@ def _uniform(labels: Sequence[Labels], count: int) -> float:
 
 
 def warn_of_nothing_shared(agreement: float | None, steps: int) -> str:
-    """A warning if so many `steps` from different starts agree no more than on noise, else empty."""
+    """A warning if segmentations from different starts agree no more than on noise."""
     noise = agreement is not None and agreement < SHARED[0] + SHARED[1] / steps
     return NOTHING_SHARED if noise else ""

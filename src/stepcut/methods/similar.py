@@ -1,7 +1,4 @@
-"""Videos compared by their moments: which to label next, and whether they show two different tasks.
-
-A moment is one of `MOMENTS` rows of a video, evenly spaced.
-"""
+"""Videos compared by moments, rows of them: which to label next, and whether they show two tasks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,20 +9,13 @@ from numpy.typing import NDArray
 from stepcut.methods.arithmetic import Floats, normalised_times, squared_distances, unit
 
 MOMENTS = 60
-PAIRS = 2000
-"""The median of distances is over the pairs of at most this many moments."""
-MEDIAN = (1 - 0.5**0.5) ** 2
-"""The median of the squared difference of two times between 0 and 1."""
-FEWEST = 6
-"""With fewer videos, every split into two groups fits about as well as the best."""
-COMPARED = 40
-"""At most this many videos are compared with each other; the rest join the nearer group."""
+PAIRS = 2000  # the median of distances is over pairs of at most so many moments
+MEDIAN = (1 - 0.5**0.5) ** 2  # of the squared difference of two times between 0 and 1
+FEWEST = 6  # with fewer videos, every split into two groups fits about as well as the best
+COMPARED = 40  # most videos that are compared; the rest join the nearer group
+# t / sqrt(videos) from which two groups are two tasks; 1.4 times as high at SCARCE residuals.
+# Single tasks (13 recipe columns, knots, six toy kitchens) stay below it in 99 of 100 cases
 APART, SCARCE = 2.4, 15.0
-"""t / sqrt(videos) from which two groups are two tasks; 1.4 times as high at SCARCE residuals.
-
-Random parts of single tasks (13 recipe columns of CaptainCook4D, knot tying, six toy kitchens)
-stay below it in 99 of 100 cases.
-"""
 
 
 def _moments(rows: NDArray[Any]) -> NDArray[Any]:
@@ -38,10 +28,10 @@ def _moments(rows: NDArray[Any]) -> NDArray[Any]:
 def suggest(
     views: Sequence[NDArray[np.float32]], labelled: Sequence[int], n: int
 ) -> list[tuple[int, str]]:
-    """Return the places of up to `n` videos to label next, the most useful first, with the reason.
+    """Places of up to `n` videos to label next, the most useful first, with the reason.
 
-    Greedy k-medoids: each choice minimizes the mean distance of all videos, given by their
-    embeddings (T, p), to the nearest chosen or `labelled` one.
+    Greedy k-medoids: each minimizes the mean distance of all videos, given by their embeddings
+    (T, p), to the nearest chosen or `labelled` one.
     """
     apart = distances(views)
     chosen = [int(place) for place in labelled]
@@ -65,9 +55,7 @@ def suggest(
 def distances(views: Sequence[NDArray[np.float32]]) -> Floats:
     """Mean distance (N, N) from the moments x (at time t) of video i to the nearest y (at u) of j:
 
-        d(x, y) = |x - y|^2 / median of |x - y|^2  +  (t - u)^2 / median of (t - u)^2
-
-    Times are from 0 to 1: moments that look alike at the same time represent each other.
+    d(x, y) = |x - y|^2 / median of |x - y|^2  +  (t - u)^2 / median of (t - u)^2
     """
     times = normalised_times(MOMENTS)
     moments = [_moments(view).astype(np.float64) for view in views]
@@ -87,18 +75,16 @@ def distances(views: Sequence[NDArray[np.float32]]) -> Floats:
 
 
 def find_groups(videos: Sequence[NDArray[Any]]) -> list[list[int]]:
-    """Return the places of the videos of each of two tasks, larger group first; [] for one task.
+    """Places of the videos of each of two tasks, larger group first; [] for one task.
 
-    `videos` are embeddings (T, p). D_ij is the mean over the moments of video i of 1 - cos to the
-    nearest moment of video j, averaged over both directions, with moments centred per video. For a
-    split of the videos into two groups,
+    D_ij is the mean over the moments of video i of 1 - cos to the nearest moment of video j, both
+    ways, with moments centred per video. For a split into two groups,
 
         log D_ij = m + a_i + a_j + gamma [i and j in different groups] + noise
 
-    is fitted by least squares; a_i is how unusual video i is. The videos show two tasks if the t
-    statistic of gamma, of the best split along the first eigenvector of the residuals without
-    groups, is far beyond what a split of a single task reaches. A group has at least two videos: a
-    single video that differs is a deviation.
+    is fitted by least squares; a_i is how unusual video i is. Two tasks: the t statistic of gamma,
+    of the best split along the first eigenvector of the residuals without groups, is far beyond
+    what splits of one task reach. A single video that differs is a deviation, not a group.
     """
     moments = {
         place: unit(_moments(rows - rows.mean(axis=0)))

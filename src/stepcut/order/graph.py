@@ -5,9 +5,9 @@ For a step x after the last step y, with n(y, x) the number of times x followed 
     weight(x) = (n(y, x) + prior * readiness(x)) * readiness(x)
 
 Readiness is low if a precondition is not met: it is the share of the videos that do x with as few
-repetitions of the precondition. It is also low for a step that was done n times: then it is the
-share of the videos that do it again. "Nothing follows" has a weight of the same form: it is ready
-when every step was done as often as usual. Weights divided by their sum are the probabilities.
+repetitions of it. It is also low for a step that was done n times: the share of the videos that do
+it again. "Nothing follows" is ready when every step was done as often as usual. Weights divided by
+their sum are the probabilities.
 """
 
 import json
@@ -31,17 +31,15 @@ from stepcut.files.atomic import write_text
 from stepcut.files.figures import FIXED, drawn_with
 from stepcut.order.orders import name_of
 
+# Steps are optional or repeated in more than this share of the videos, and at least two
 SHARE = 0.1
-"""Steps are optional or repeated in more than this share of the videos, and at least two."""
-START, END = -1, -2
-"""Entries of `transitions` for "nothing done yet" and "nothing follows"."""
+START, END = -1, -2  # in `transitions`: "nothing done yet", "nothing follows"
 PRIOR = 0.5
-WIDE, BOX, MARGIN = 190, 150, 20
-"""Pixels from column to column of an SVG, of a box, and around."""
+WIDE, BOX, MARGIN = 190, 150, 20  # pixels of an SVG: column to column, box, around
 
 
 class Support(NamedTuple):
-    """Number of videos that keep an edge, and that do both of its steps."""
+    """Videos that keep an edge, and that do both of its steps."""
 
     kept: int
     together: int
@@ -248,7 +246,7 @@ class ProcedureGraph:
         return f"<ProcedureGraph {size}, from {self.videos} videos>"
 
     def __str__(self) -> str:
-        """List one step per line with its preconditions and statistics, in a valid order."""
+        """One step per line with its preconditions and statistics, in a valid order."""
         lines = [repr(self)]
         for step in (step for column in self._columns() for step in column):
             near = sorted(a for a, b in self.edges if b == step)
@@ -263,7 +261,7 @@ class ProcedureGraph:
         return "\n".join(lines)
 
     def _repr_svg_(self) -> str:
-        """Draw as SVG: time goes right, optional steps are dashed, thin lines have less support."""
+        """Time goes right, optional steps are dashed, thin lines have less support."""
         at, lines = self._places(), {step: lines_of(self.name(step)) for step in self.steps}
         box = 20 + 14 * max(map(len, lines.values()), default=1)  # its height
         top = max((-row for _, row in at.values()), default=0.0)
@@ -347,7 +345,7 @@ class ProcedureGraph:
         return self.colours[step] if step < len(self.colours) else colour(step)
 
     def _columns(self) -> list[list[int]]:
-        """Steps by column: each one column right of its last precondition."""
+        """Each step one column right of its last precondition."""
         depth: dict[int, int] = {}
         for step, before in self.all_before.items():
             depth[step] = 1 + max((depth[other] for other in before), default=-1)
@@ -355,7 +353,7 @@ class ProcedureGraph:
         return [[step for step in self.steps if depth[step] == column] for column in range(count)]
 
     def _places(self) -> dict[int, tuple[float, float]]:
-        """Map step to (column, row). Rows are centred on 0, and near those of the preconditions."""
+        """(column, row) of each step; rows are centred on 0, near those of the preconditions."""
         found: dict[int, tuple[float, float]] = {}
         for x, column in enumerate(self._columns()):
             before = {step: [found[a][1] for a, b in self.edges if b == step] for step in column}
@@ -381,7 +379,7 @@ def _often(count: int, total: int) -> bool:
 
 
 def lines_of(name: str) -> list[str]:
-    """Wrap a name into at most three lines; of a longer name, keep the beginning and the end."""
+    """At most three lines; of a longer name, the beginning and the end."""
     lines = textwrap.wrap(name, 22)
     if len(lines) <= 3:
         return lines
@@ -389,7 +387,7 @@ def lines_of(name: str) -> list[str]:
 
 
 def to_dot(graph: ProcedureGraph) -> str:
-    """Return the graph for Graphviz, as in `dot -Tsvg graph.dot`; optional steps are dashed."""
+    """For Graphviz, as in `dot -Tsvg graph.dot`; optional steps are dashed."""
 
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -445,10 +443,10 @@ class _Saved(msgspec.Struct):
 def next_weights(
     graph: ProcedureGraph, done: Mapping[int, int], lasts: Collection[int], least: float = 0.0
 ) -> dict[int, float]:
-    """Weight of each step, and of `END`, to come next after steps were `done` so often.
+    """Of each step, and of `END`, to come next after steps were `done` so often.
 
-    `lasts` has the previous step, or all that it may be; nothing at the start. `least` is the least
-    readiness of every step, if `done` may contain errors.
+    `lasts` has the previous step, or all that it may be; nothing at the start. `least` is the
+    least readiness of every step, if `done` may contain errors.
     """
     lasts = lasts or [START]
     weights: dict[int, float] = {}
@@ -484,7 +482,7 @@ def readiness(graph: ProcedureGraph, step: int, done: Mapping[int, int]) -> floa
 
 
 def _stopped(counts: Sequence[int], times: int) -> float:
-    """Of the videos that do something at least `times` times, the share that does not do it again.
+    """Share of the videos that do something `times` times or more that does not do it again.
 
     `counts` has the number of videos that do it 0, 1, 2 ... times.
     """

@@ -7,16 +7,15 @@ requirement:
     b must precede a:   p(a first in v) = r
     free:               p(a first in v) = p, the same for all videos, with a uniform prior
 
-Two models define r. Both are fitted by EM; only the start is set by hand. *Careless videos*: every
-video has its own error rate, counted on the current edges that share no step with the pair.
-*Misplaced steps*: in every video each step is misplaced with some probability mu, and then r = 1/2
-for all its pairs. mu is learned from all its other pairs.
+Two models define r, both fitted by EM from several starts. *Careless videos*: every video has its
+own error rate, counted on the current edges that share no step with the pair. *Misplaced steps*:
+in every video each step is misplaced with some probability mu, learned from its other pairs, and
+then r = 1/2.
 
-EM finds a local optimum near its start, so it runs from several starts. The order with the highest
-likelihood of whole sequences wins. In that likelihood, a person takes any step whose preconditions
-are met, with equal probability, or by an error any remaining step. Every video has its own error
-rate, with a uniform prior. Every edge costs ln(n) / 2 for n choices (Schwarz). A precondition that
-was broken once is not required again in that video.
+The order with the highest likelihood of whole sequences wins. There, a person takes any step whose
+preconditions are met, with equal probability, or by an error any remaining step. Every video has
+its own error rate, with a uniform prior. Every edge costs ln(n) / 2 for n choices (Schwarz). A
+precondition that was broken once is not required again in that video.
 """
 
 from collections import Counter
@@ -36,30 +35,25 @@ from stepcut.timeline import BACKGROUND, runs
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating[Any]]
+# closed order, and log probabilities (3, K, K) of the three states of each pair
 FoundOrder = tuple[Bools, Floats]
-"""Closed order, and log probabilities (3, K, K) of the three states of each pair."""
 
-ITERATIONS = 30
-"""EM stops sooner, when the order no longer changes."""
-PRIOR = 0.5
-"""Weight of the prior of a video's error rate in edges, as a share of the number of steps."""
+ITERATIONS = 30  # EM stops sooner, when the order no longer changes
+PRIOR = 0.5  # of a video's error rate in edges, as a share of the number of steps
+# range of error rates; a video that breaks half of all requirements says nothing
 LOWEST, HIGHEST = 1e-3, 0.5
-"""Range of error rates. A video that breaks half of all requirements carries no information."""
+# Initial error rates. At the lowest, any pair that is contradicted once is free
 STARTS = {"careless videos": (LOWEST, 0.05), "misplaced steps": (0.01, 0.05, 0.2)}
-"""Initial error rates. At the lowest, any pair that is contradicted once is free."""
-SHARE_FREE = 0.2
-"""Initial share of free pairs."""
-SLIP = 0.01
-"""Probability that two correctly placed steps are exchanged anyway."""
+SHARE_FREE = 0.2  # initial share of free pairs
+SLIP = 0.01  # probability that two correctly placed steps are exchanged anyway
+# Nodes and weights of Gauss-Legendre quadrature over error rates, exact for up to 63 choices
 RATES, WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2
-"""Nodes and weights of Gauss-Legendre quadrature over error rates, exact for up to 63 choices."""
+# lead in nats of the likeliest state; less is "barely worth mentioning" (Jeffreys)
 DECISIVE = 0.5 * np.log(10)
-"""Lead in nats of the likeliest state; less is "barely worth mentioning" (Jeffreys)."""
-LONG = 0.5
-"""A segment is long from this share of the longest segment of its step in the video."""
+LONG = 0.5  # a segment is long from this share of the longest of its step in the video
+# Shorter segments, as a share of the video's time on the step, are errors. This share and `LONG`
+# are divided by n for a step that is done n times
 SLIVER = 0.1
-"""Segments below this share of the video's time on the step are segmentation errors. This share and
-`LONG` are divided by n for a step that is done n times (`times_done`)."""
 
 
 def learn_graph(
@@ -148,7 +142,7 @@ def learn_graph(
 def _ahead(
     done: Sequence[Sequence[int]], places: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Number of videos that did a 0, 1, 2 ... times before the first b, if a is repeated."""
+    """Videos that did a 0, 1, 2 ... times before the first b, if a is repeated."""
     found: dict[tuple[int, int], Counter[int]] = {pair: Counter() for pair in pairs}
     for sequence, own in zip(done, places, strict=True):
         before = {sequence[place]: Counter(sequence[:place]) for place in own}
@@ -186,7 +180,7 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
 def _laid_out(
     done: Sequence[Sequence[int]], values: Sequence[Sequence[float]] | None, name: str, most: float
 ) -> Sequence[Sequence[float]]:
-    """Check one number per segment; without numbers, all are 1."""
+    """Without numbers per segment, all are 1."""
     needed = [len(sequence) for sequence in done]
     if values is None:
         return [[1.0] * count for count in needed]
@@ -210,7 +204,7 @@ def _laid_out(
 
 
 def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
-    """Index of the first long segment of each step in a video."""
+    """Of the first long segment of each step in a video."""
     lengths = grouped(zip(sequence, seconds, strict=True))
     least = {step: LONG * max(own) / times_done(own) for step, own in lengths.items()}
     found: dict[int, int] = {}
@@ -221,10 +215,7 @@ def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
 
 
 def times_done(lengths: Sequence[float]) -> int:
-    """Effective number of segments, (sum l)^2 / sum l^2 rounded down.
-
-    It equals their number if all are alike, and 1 if one is much longer than the others.
-    """
+    """Effective number of segments, (sum l)^2 / sum l^2 rounded down: 1 if one is much longer."""
     squares = sum(length**2 for length in lengths)
     return max(1, int(sum(lengths) ** 2 / squares + 1e-9)) if squares > 0 else 1
 
@@ -236,8 +227,7 @@ class Occurrence(NamedTuple):
     start: float
     end: float
     spent: float
-    sure: float = 1.0
-    """Confidence of the segmentation, 0 to 1."""
+    sure: float = 1.0  # confidence of the segmentation
 
 
 def find_occurrences(
@@ -246,11 +236,10 @@ def find_occurrences(
     sure: NDArray[np.floating[Any]] | None = None,
     sliver: float = SLIVER,
 ) -> list[Occurrence]:
-    """Return the occurrences of steps in `labels` (T,), -1 for background, in order of time.
+    """In order of time, from `labels` (T,), -1 for background; `sure` is the confidence, (T,).
 
-    Segments of one step that only background or slivers separate are one occurrence. Segments below
-    the share `sliver` of the video's time on the step, divided by its repetitions, are slivers.
-    `sure` is the confidence of each row, (T,).
+    Segments of one step that only background or slivers separate are one occurrence. Slivers are
+    shorter than the share `sliver` of the video's time on the step, divided by its repetitions.
     """
     found = [run for run in runs(np.asarray(labels)).tolist() if run[0] != BACKGROUND]
     lengths = grouped((step, b - a) for step, a, b in found)
@@ -296,7 +285,6 @@ def orders_of_labels(
 def graph_of_labels(
     labels: Mapping[str, Labels], rate: float, names: Sequence[str] = ()
 ) -> ProcedureGraph:
-    """Learn the procedure graph of labelled videos; parameters as in `orders_of_labels`."""
     videos = [find_occurrences(numbers, rate) for numbers in labels.values()]
     return graph_of_occurrences(videos, names)
 
@@ -359,10 +347,9 @@ def insert_relations(score: Floats, least: float) -> Bools:
 def find_precedence(
     orders: Sequence[Sequence[int]], steps: int, weights: Sequence[Sequence[float]]
 ) -> tuple[Bools, Bools]:
-    """Learn whether a must precede b, directly or indirectly, and which pairs lack evidence: (K, K).
+    """Whether a must precede b, directly or indirectly, and which pairs lack evidence: (K, K).
 
-    `orders` has distinct step numbers below `steps` per video, `weights` in the same layout the
-    confidence, 0 to 1, that each step is at its place.
+    `weights` has the layout of `orders`: the confidence, 0 to 1, that each step is at its place.
     """
     kept = first_in(orders, steps, weights)
     found = [careless_videos(kept, start) for start in STARTS["careless videos"]]
@@ -374,7 +361,7 @@ def find_precedence(
 
 
 def careless_videos(kept: Floats, start: float) -> FoundOrder:
-    """Fit the order if every video has its own error rate; `kept` (V, K, K): a comes before b."""
+    """Every video has its own error rate; `kept` (V, K, K): a comes before b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
     rate, share_free, error = np.full(kept.shape, start), SHARE_FREE, start
     closed = np.zeros((steps, steps), dtype=bool)
@@ -391,7 +378,7 @@ def careless_videos(kept: Floats, start: float) -> FoundOrder:
 
 
 def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
-    """Fit the order if single steps are misplaced; `kept` (V, K, K): a comes before b."""
+    """Single steps are misplaced; `kept` (V, K, K): a comes before b."""
     broken, steps = kept.transpose(0, 2, 1), kept.shape[1]
     present = (kept + broken).any(axis=2)
     moved, share_free, error = np.full(kept.shape, start), SHARE_FREE, start
@@ -416,7 +403,7 @@ def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
 
 
 def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
-    """Log-likelihood of whole `orders` in nats, less the cost of the edges; see above."""
+    """Of whole `orders` in nats, less the cost of the edges; see above."""
     nats, choices = 0.0, 0
     for order in orders:
         remaining = np.zeros(len(closed), dtype=bool)

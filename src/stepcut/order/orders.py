@@ -19,11 +19,7 @@ T = TypeVar("T")
 
 
 def video_order(labels: Labels) -> list[int]:
-    """Sort the steps of one video by their mean time.
-
-    The time of frame n of p is n / p, and the time of a step is the mean over its frames.
-    Background, -1 in the labels (T,), is ignored. Steps with equal mean times are sorted by number.
-    """
+    """Sort the steps of one video, labels (T,), by the mean of n / p over their frames n of p."""
     numbers = np.asarray(labels, dtype=np.int64)
     if numbers.ndim != 1:
         what = f"labels has shape {numbers.shape}; give one row, a step number per frame."
@@ -35,11 +31,7 @@ def video_order(labels: Labels) -> list[int]:
 
 
 def sequence(labels: Labels) -> list[int]:
-    """Return the steps of one video in order of their segments, with repetitions.
-
-    Background is ignored: a pause does not split a segment. A step is repeated if another step was
-    done in between. `labels` is (T,), as for `video_order`.
-    """
+    """The steps of one video in order, with repetitions: another step was done in between."""
     numbers = (int(number) for number in labels)
     return [step for step, _ in groupby(number for number in numbers if number != BACKGROUND)]
 
@@ -105,15 +97,7 @@ class Orders:
 def rank_orders(
     orders: Mapping[str, Sequence[int]], names: Sequence[str] = (), by_first: bool = False
 ) -> Orders:
-    """Group equal orders of videos, by name, and rank them by their number of videos.
-
-    >>> print(rank_orders({"a.mp4": [0, 1], "b.mp4": [1, 0], "c.mp4": [0, 1]}, ["pour", "stir"]))
-    <Orders 2 distinct, of 3 videos>
-      2 videos  pour → stir
-                (a.mp4, c.mp4)
-       1 video  stir → pour
-                (b.mp4)
-    """
+    """Group equal orders of videos, by name, and rank them by their number of videos."""
     groups = grouped((tuple(int(step) for step in order), video) for video, order in orders.items())
     return Orders(sorted(groups.items(), key=lambda group: -len(group[1])), tuple(names), by_first)
 
@@ -130,7 +114,7 @@ def name_of(step: int, names: Sequence[str]) -> str:
 
 
 def number_of(step: int | str, steps: Sequence[str]) -> int:
-    """Number of a step that is given by number, or by name in any capitalization."""
+    """Of a step that is given by number, or by name in any capitalization."""
     if isinstance(step, str) and (name := spell([step], steps)[step]) in steps:
         return steps.index(name)
     if isinstance(step, int | np.integer) and not isinstance(step, bool) and 0 <= step < len(steps):
@@ -139,7 +123,7 @@ def number_of(step: int | str, steps: Sequence[str]) -> int:
 
 
 def find_alike(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return two names that differ only by spaces, underscores and capitals, or None."""
+    """Two names that differ only by spaces, underscores and capitals, or None."""
     seen: dict[str, str] = {}
     for name in names:
         if plain(name) in seen:

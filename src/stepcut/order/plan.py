@@ -10,10 +10,9 @@ from stepcut.order.orders import Orders, name_of
 
 
 def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> dict[str, Any]:
-    """Return the steps with preconditions and durations, and the orders of the videos.
+    """The steps with direct preconditions and durations, and the orders of the videos.
 
-    `preconditions` lists direct ones only. An optional precondition applies only if it is done at
-    all.
+    An optional precondition applies only if it is done at all.
     """
     described = [
         {
@@ -56,12 +55,12 @@ def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> di
 
 
 def read_schema() -> dict[str, Any]:
-    """Return the JSON schema (draft 2020-12) of a plan."""
+    """The JSON schema (draft 2020-12) of a plan."""
     text = files("stepcut.order").joinpath("plan.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 
 
 def identifier(step: int) -> str:
-    """Stable identifier of a step; it does not change when the step is renamed."""
+    """Of a step; it does not change when the step is renamed."""
     return f"step_{step}"

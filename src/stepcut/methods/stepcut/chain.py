@@ -1,9 +1,9 @@
-"""The chain of states of one video: which states may follow each other, and forward-backward along it.
+"""The chain of states of one video: which may follow each other, and forward-backward along it.
 
-States are the K steps and, last, background. Without annotations any state may follow any other. A transcript, or one
-click in every occurrence of a step, makes a left-right chain instead:
+States are the K steps and, last, background; any may follow any other. A transcript, or one click
+in every occurrence of a step, makes a left-right chain, whose backgrounds may be skipped:
 
-    background - step - background - step - ... - background      (every background may be skipped)
+    background - step - background - step - ... - background
 """
 
 from dataclasses import dataclass
@@ -28,20 +28,15 @@ class Chain:
 
     states: Numbers  # (N,), of each node
     allowed: NDArray[np.bool_]  # (T, N), or (0, N) where every node is allowed at every row
+    # (N,) each: probability to begin there; 1 where the video may end, otherwise 0
     ends: tuple[Floats, Floats]
-    """(N,) each: probability to begin at each node; 1 where the video may end, otherwise 0."""
-    edges: Numbers
-    """(E, 2): transitions of a left-right chain; none where any state may follow any other."""
+    edges: Numbers  # (E, 2), of a left-right chain; none where any state may follow any other
 
     def posterior(self, evidence: Floats, stay: float) -> Floats:
-        """How likely each state is at each row, given the whole video: (T, S)."""
         return self.run(evidence, stay)[0]
 
     def run(self, evidence: Floats, stay: float) -> tuple[Floats, float]:
-        """Forward-backward: the posterior (T, S) and the log-likelihood of the video.
-
-        `evidence` (T, S) is the log-likelihood of each row; `stay` the probability that a state continues.
-        """
+        """The posterior (T, S) and the log-likelihood, from log-likelihoods of rows (T, S)."""
         jump = 0.0 if len(self.edges) else (1 - stay) / len(self.states)
         leave = np.bincount(self.edges[:, 0], minlength=len(self.states))
         weight = (1 - stay) / np.maximum(leave, 1)[self.edges[:, 0]]
@@ -58,7 +53,7 @@ class Chain:
 
 
 def build_chain(constraint: Constraint | None, rows: int, states: int, stride: int = 1) -> Chain:
-    """The chain of a video of `rows` rows, of which every `stride`-th is used."""
+    """Of a video of `rows` rows, of which every `stride`-th is used."""
     count = -(-rows // stride)
     free = Chain(
         np.arange(states),
@@ -105,7 +100,7 @@ def stride_labels(labels: Labels, stride: int) -> Labels:
 
 
 def _apart(clicks: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
-    """Clicks whose rows differ: those that fall on one row take the next ones."""
+    """Clicks that fall on one row take the next ones."""
     apart: list[tuple[int, int]] = []
     for place, (row, step) in enumerate(clicks):
         first = apart[-1][0] + 1 if apart else 0
@@ -153,10 +148,7 @@ def _in_order(
 
 
 def forward(belief: Floats | None, evidence: NDArray[Any], stay: float) -> Floats:
-    """The posterior (S,) from the rows so far alone, where any state may follow any other.
-
-    `evidence` (S,) is that of the new row, `belief` what the last call gave, None before the first.
-    """
+    """The posterior (S,) from the rows so far alone, where any state may follow any other."""
     states = len(evidence)
     before = np.full(states, 1 / states) if belief is None else stay * belief + (1 - stay) / states
     after = before * np.exp(evidence - evidence.max())
@@ -164,7 +156,7 @@ def forward(belief: Floats | None, evidence: NDArray[Any], stay: float) -> Float
 
 
 def soften(posterior: Floats, temperature: float) -> Floats:
-    """p^(1 / temperature), rows sum to 1: rows are not independent, so the posterior is overconfident."""
+    """p^(1 / temperature), rows sum to 1: rows are not independent, so it is overconfident."""
     power = np.maximum(posterior, 1e-300) ** (1 / temperature)
     return np.asarray(power / power.sum(axis=1, keepdims=True))
 
@@ -181,7 +173,7 @@ def _forward_backward(
     stay: float,
     jump: float,
 ) -> tuple[Floats, float]:
-    """a_t(n) = (stay a_{t-1}(n) + sum over edges m -> n of w a_{t-1}(m) + jump) L_t(n), and b_t backwards alike.
+    """a_t(n) = (stay a_{t-1}(n) + sum over edges m -> n of w a_{t-1}(m) + jump) L_t(n), b_t alike.
 
     Every a_t sums to 1 over the nodes, so that the jump to any node has one probability.
     """

@@ -1,11 +1,10 @@
-"""EM: what the steps look like and when they come, estimated in turn with where they are in every video.
+"""EM: what the steps look like and when they come, in turn with where they are in every video.
 
-The emission of a state k is a Gaussian with mean m_k and a covariance C that all states share, times a density of the
-normalised time of the video:
+The emission of state k is a Gaussian with mean m_k and a covariance C that all share, times a
+density of normalised time; with n rows to one independent observation, up to what is the same for
+all states,
 
     log p(x_t, t | k)  =  (w_k . x_t + b_k + prior log p(t | k)) / n,    w_k = C^-1 m_k,   b_k = -m_k' C^-1 m_k / 2
-
-(up to what is the same for all states), n the number of rows that count as one independent observation.
 """
 
 from collections.abc import Sequence
@@ -19,18 +18,14 @@ from stepcut.methods.arithmetic import Floats, normalised_times
 from stepcut.methods.stepcut.chain import Chain
 from stepcut.methods.stepcut.slow_features import SHRINK
 
-WIDTH = 0.2
-"""Standard deviation of the kernel of the time density, as a share of the video."""
+WIDTH = 0.2  # of the kernel of the time density, as a share of the video
+# share of the time density that is uniform: the most a step far from its usual time costs
 ANYTIME = 0.05
-"""Share of the time density that is uniform; it limits the cost of a step far from its usual time."""
+# how quickly a state that is rarer in a video than usual becomes likelier, while learning
 BALANCE = 0.2
-"""How quickly a state that is rarer in a video than usual is made more likely there, while learning."""
-MOST = 3.0
-"""The most that balance adds to the evidence of a row."""
-BINS = 50
-"""Bins of the normalised time."""
-NEVER = -1e6
-"""Evidence of a state that no row shows."""
+MOST = 3.0  # the most that balance adds to the evidence of a row
+BINS = 50  # of the normalised time
+NEVER = -1e6  # evidence of a state that no row shows
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Emission:
-    """The emission of every state, as estimated by the M-step."""
+    """Of every state, as estimated by the M-step."""
 
     weights: Floats  # (p, S)
     bias: Floats  # (S,)
@@ -82,16 +77,12 @@ class EM:
     trust: Floats  # (R,): what each row counts
     stay: float  # probability that a state continues in the next row
     observation: float  # rows that count as one independent observation
-    shortest: float
-    """Rows for which a video must show a state to count fully in its mean."""
-    share: Floats
-    """(S,): the part of a video that each state usually lasts; balance aims at it"""
-    prior: float
-    """Weight of the time density against one independent observation."""
-    isotropic: bool = False
-    """Whether C is a multiple of the identity, for rows that were whitened."""
+    shortest: float  # rows for which a video must show a state to count fully in its mean
+    share: Floats  # (S,): the part of a video that each state usually lasts; balance aims at it
+    prior: float  # of the time density, against one independent observation
+    isotropic: bool = False  # C a multiple of the identity, for rows that were whitened
+    # Weight, in videos, of background at the mean of a video, where no step stands out
     origin: float = 0.0
-    """Weight, in videos, of background at the origin: the mean of a video, where no step stands out."""
 
     def __post_init__(self) -> None:
         from scipy.sparse import csr_array
@@ -111,8 +102,7 @@ class EM:
     def maximise(self, without: NDArray[np.bool_] | None = None) -> Emission:
         """The M-step, from all rows or from all but those `without` (R,).
 
-        Every video has the same weight in the mean of a state that it shows. C is the scatter within
-        states:
+        Videos that show a state weigh the same in its mean. C is the scatter within states:
 
             sum over rows and states of  p_k (x - m_k)(x - m_k)'  =  X - S' M - M' S + M' diag(n) M
         """
@@ -146,8 +136,8 @@ class EM:
     def expect(self, emission: Emission) -> None:
         """The E-step: forward-backward in every video that leaves anything open.
 
-        Balance makes states last their usual share: a step is what videos have in common, and a cluster that one
-        kitchen shows gives way to one that all show.
+        Balance makes states last their usual share: a cluster that one kitchen shows gives way to
+        one that all show.
         """
         evidence = emission.evidence(self.videos.rows, self.videos.times, self.observation)
         evidence += self.prior / self.observation * self.bonus[self.videos.video]
@@ -165,7 +155,7 @@ def time_bins(times: Floats) -> NDArray[np.int64]:
 
 
 def log_time_density(counts: Floats) -> Floats:
-    """log p(t | k), (bins, S): a kernel density of the bins at which each state was seen, (bins, S)."""
+    """log p(t | k), (bins, S): a kernel density of the bins at which each state was seen."""
     middles = normalised_times(BINS)
     kernel = np.exp(-((middles[:, None] - middles) ** 2) / (2 * WIDTH**2))
     dense = kernel @ counts

@@ -16,18 +16,13 @@ from stepcut.methods.stepcut.restarts import pair_steps
 from stepcut.methods.stepcut.slow_features import PER_STEP, smooth
 from stepcut.timeline import BACKGROUND, runs
 
-FINE = PER_STEP**2
-"""A step lasts this many times the width of the finer of two Gaussians that smooth features."""
-MOTION = 1.0
-"""Seconds before and after between which motion is measured."""
-PRIOR = 3.0
-"""Weight of the time density against one independent observation."""
-ITERATIONS = 10
-"""Iterations of EM."""
+FINE = PER_STEP**2  # a step lasts this many widths of the finer of two Gaussians
+MOTION = 1.0  # seconds before and after, between which motion is measured
+PRIOR = 3.0  # of the time density, against one independent observation
+ITERATIONS = 10  # of EM
+# starts of the translation of discovered steps into those of transcripts and clicks
 TRANSLATIONS = 10
-"""Starts from which the discovered steps are translated into those of transcripts and clicks."""
-TEMPERATURE = 8.0
-"""Temperature of the probabilities if no labelled video can be held out to measure it."""
+TEMPERATURE = 8.0  # if no labelled video can be held out to measure it
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ class Learned:
     observation: float
 
     def model(self, directions: Floats, emission: Emission | None = None) -> Model:
-        """The model of features (d,) whose principal `directions` (d, p) it was learned on."""
+        """Of features (d,) whose principal `directions` (d, p) it was learned on."""
         emission = emission or self.emission
         parts = np.split(np.asarray(emission.weights, dtype=np.float64), 3)
         return Model(
@@ -57,7 +52,7 @@ class Learned:
         )
 
     def without(self, places: Sequence[int], iterations: int) -> Emission:
-        """What is learned without the videos at these `places`, after so many more iterations."""
+        """Learned without the videos at these `places`, after so many more iterations."""
         gone = np.isin(self.em.videos.video, places)
         if not iterations:
             return self.em.maximise(gone)
@@ -83,10 +78,10 @@ def learn_model(
     prior: float,
     numbered: bool = False,
 ) -> Learned:
-    """EM over all centred `videos` (T, p), from the steps (T,) of each at the `start`, within the constraints.
+    """EM over all centred `videos` (T, p), from the steps (T,) of each at the `start`.
 
-    A step lasts `lasts` rows where annotations do not show it. `background` and `prior` are the settings of the
-    method; `numbered` states whether `start` has the numbers of the constraints already.
+    A step lasts `lasts` rows where annotations do not show it; `numbered`: `start` has the numbers
+    of the constraints already.
     """
     states = count + 1
     median = float(np.median([len(rows) for rows in videos]))
@@ -124,7 +119,7 @@ def learn_model(
     observation = max(fine, correlated_rows([videos[place] for place in spread(videos)], lasts))
 
     def view(rows: Floats) -> Any:
-        """What the model sees of a video: two scales, and motion at the finer one; (T / stride, 3 p)."""
+        """Two scales, and motion at the finer one; (T / stride, 3 p)."""
         slow = smooth(rows, fine)
         parts = [slow, smooth(rows, coarse), motion(slow, lag)]
         return np.column_stack(parts)[::stride].astype(np.float32)
@@ -158,7 +153,7 @@ def spread(videos: Sequence[Floats]) -> list[int]:
 
 
 def precision(videos: Sequence[Floats]) -> Any:
-    """The type of arrays of all rows: single precision for more than `MANY` videos, which halves their memory."""
+    # Single precision for many videos halves the memory of arrays of all rows
     return np.float32 if len(videos) > MANY else np.float64
 
 
@@ -171,7 +166,8 @@ def _durations(
 ) -> tuple[float, float]:
     """Rows that a step lasts, and the probability that a state continues in the next row.
 
-    From the likeliest states of all videos, each of which counts so much, and one step of usual length.
+    From the likeliest states of all videos, each of which counts so much, and one step of usual
+    length.
     """
     time, steps, rows, segments = lasts, 1.0, usual, 1.0
     for weight, one in zip(counts, begin, strict=True):
@@ -191,10 +187,10 @@ def _determined(posterior: Floats) -> Floats:
 
 
 def correlated_rows(videos: Sequence[Floats], lag: float) -> float:
-    """Rows for which features stay correlated: where the structure function reaches half its value at `lag` rows.
+    """Rows for which features stay correlated: the structure function is half its value at `lag`.
 
-    D(l) = mean |x_(t+l) - x_t|^2, linear between whole l. Rows repeated n times give n times as much, so the model does
-    not depend on the rate of the features.
+    D(l) = mean |x_(t+l) - x_t|^2, linear between whole l. Rows repeated n times give n times as
+    many, so the model does not depend on the rate of the features.
     """
     far = max(1, round(lag))
 
@@ -220,7 +216,7 @@ def _begin(
     usual: float,
     numbered: bool,
 ) -> list[Floats]:
-    """Where EM starts: the discovered steps, in the numbers of the annotations, and within the constraints."""
+    """The discovered steps, in the numbers of the annotations, and within the constraints."""
     symbols = [np.where(labels == BACKGROUND, states - 1, labels) for labels in start]
     begin = [np.eye(states)[one] for one in symbols]
     if not chains:
@@ -243,7 +239,7 @@ def _begin(
 def _dictionary(within: dict[int, Floats], begin: Sequence[Floats], usual: float) -> Floats:
     """p(annotated state | discovered state), (S, S): how often they meet in the annotated videos.
 
-    Each step is also paired with one discovered step, by F1, as if they met for one more width of the Gaussian.
+    Each step is also paired with one discovered step, by F1, as if they met for one more width.
     """
     states = begin[0].shape[1]
     both, annotated, found = np.zeros((states, states)), np.zeros(states), np.zeros(states)
@@ -261,10 +257,10 @@ def _dictionary(within: dict[int, Floats], begin: Sequence[Floats], usual: float
 def _translate(
     symbols: dict[int, Labels], chains: dict[int, Chain], alone: dict[int, Floats], usual: float
 ) -> dict[int, Floats]:
-    """The posterior (T, S) of each annotated video by a hidden Markov model whose symbols are the discovered steps.
+    """The posterior (T, S) of each annotated video by a hidden Markov model of discovered steps.
 
-    A transcript gives the order of the steps, the discovered steps show where something changes. Together they
-    determine which discovered step is which. Baum-Welch from several starts; the likeliest is kept.
+    A transcript gives the order of the steps, the discovered steps show where something changes:
+    together they determine which is which. Baum-Welch from several starts; the likeliest is kept.
     """
     states = next(iter(alone.values())).shape[1]
     stay, block = _usual_stay(usual), max(1, int(usual / PER_STEP))

@@ -30,14 +30,12 @@ from stepcut.methods.stepcut.slow_features import PER_STEP, centre, smooth
 from stepcut.progress import Hook, Stage, silent
 from stepcut.settings import setting
 
+# principal directions of the model, and, of them, those on which steps are discovered
 DIRECTIONS, FEWER = 128, 64
-"""Principal directions on which the model is learned, and, of them, those on which steps are discovered."""
-LIGHT = 360
-"""Principal directions are those of lightly smoothed rows: by the length of a video over this number."""
-FOLDS = 20
-"""Groups of videos that are held out in turn; with fewer videos, each is held out alone."""
+LIGHT = 360  # principal directions are those of rows smoothed by the length of a video over this
+FOLDS = 20  # groups of videos that are held out in turn; with fewer videos, each alone
+# candidates for the measured temperature
 TEMPERATURES = tuple(float(2**power) for power in np.arange(0, 4.25, 0.25))
-"""Candidates for the measured temperature."""
 
 
 @dataclass(eq=False, repr=False)
@@ -72,8 +70,8 @@ class StepCut(Method):
     )
     restarts: int = setting(24, "From how many starts steps are discovered.", 1, 10_000)
 
+    # of the Gaussian with which steps were discovered, in rows
     width_: float = field(default=0.0, init=False)
-    """Width of the Gaussian with which steps were discovered, in rows."""
     _start: "StepCut | None" = field(default=None, init=False)
     _shown: Sequence[Labels] | None = field(default=None, init=False)
     _left_out: LeftOut | Callable[[], LeftOut] | None = field(default=None, init=False)
@@ -81,8 +79,8 @@ class StepCut(Method):
     def start_from(self, other: "StepCut", shown: Sequence[Labels] | None = None) -> None:
         """Start from what another method has discovered in the same videos.
 
-        `shown` are the steps (T,) of every video that a person sees now, in the numbers of the annotations: then
-        a step without annotations stays where it is.
+        `shown` are the steps (T,) that a person sees now, in the numbers of the annotations: a
+        step without annotations stays where it is.
         """
         self._start, self._shown = other, shown
 
@@ -95,7 +93,7 @@ class StepCut(Method):
         progress: Hook = silent,
         checkpoint: Path | None = None,
     ) -> Self:
-        """Learn the steps of all videos together; see `Method.fit`. Annotated steps keep their numbers."""
+        """See `Method.fit`. Annotated steps keep their numbers."""
         del checkpoint  # this takes seconds, not hours
         self.check_settings(constraints)
         rows = [as_vectors(video) for video in check_videos(features)]
@@ -130,7 +128,7 @@ class StepCut(Method):
         return self
 
     def _count(self, lengths: Sequence[int], constraints: Constraints) -> int:
-        """The number of steps: the setting, that of the annotations if a whole video has them, or the usual one."""
+        """The setting, that of the annotations if a whole video has them, or the usual one."""
         self.why_steps_ = ""
         annotated = 1 + max((max(named_steps(one), default=-1) for one in constraints), default=-1)
         wanted = as_step_count(self.steps)
@@ -146,7 +144,7 @@ class StepCut(Method):
         return max(count, annotated)
 
     def _discover(self, videos: Sequence[Floats], progress: Hook) -> list[Labels]:
-        """The steps (T,) of every video without annotations: those of `start_from` where they fit, or new ones."""
+        """The steps (T,) of every video: those of `start_from` where they fit, or new ones."""
         before = self._start
         if before is not None and before.steps_ <= self.steps_:
             earlier = [before.discovered_[place] for place in self._order]
@@ -275,7 +273,7 @@ class StepCut(Method):
     # ------------------------------------------------------------------ reading
 
     def read(self, features: Array) -> Reading:
-        """Read one video: its steps, the softened posterior, and the distance to the nearest step."""
+        """Its steps, the softened posterior, and the distance to the nearest step."""
         check_fitted(self, "model_")
         [video] = check_videos([features], len(self.mean_))
         rows = centre(as_vectors(video))
@@ -288,13 +286,12 @@ class StepCut(Method):
         )
 
     def online(self) -> Online:
-        """Step probabilities frame by frame, from the past alone."""
         check_fitted(self, "model_")
         return Causal(self.model_, self.mean_, self.length_)
 
     @property
     def left_out_(self) -> LeftOut | None:
-        """What is seen in each training video as if it were new: made when first asked for, not kept on disk."""
+        # Made when first asked for, not kept on disk
         if callable(self._left_out):
             self._left_out = self._left_out()
         return self._left_out
@@ -302,7 +299,6 @@ class StepCut(Method):
     # ------------------------------------------------------------------ keeping
 
     def state(self) -> dict[str, Array]:
-        """Everything learned, as arrays."""
         check_fitted(self, "model_")
         numbers = ("mean_", "length_", "scale_", "width_")
         return {
@@ -316,7 +312,6 @@ class StepCut(Method):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, Array]) -> Self:
-        """The method as it was when `settings` and `state` were taken."""
         method = cls(**settings)
         method.steps = as_step_count(method.steps)
         method.labels_ = saved_labels(state, "labels.")
@@ -334,7 +329,7 @@ class StepCut(Method):
 def _see_as_new(
     learned: Learned, videos: Sequence[Floats], annotated: bool
 ) -> tuple[list[Floats], list[int]]:
-    """Return the posterior (T, S) of every held-out video, and the group it was held out with."""
+    """The posterior (T, S) of every held-out video, and the group it was held out with."""
     groups = [place % min(FOLDS, len(videos)) for place in range(len(videos))]
     seen: list[Floats] = [np.empty(0)] * len(videos)
     for group in sorted(set(groups)):

@@ -1,4 +1,4 @@
-"""The learned model: what each state looks like, when it comes and how long it lasts, for any video."""
+"""The learned model: what each state looks like, when it comes and how long it lasts."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,11 @@ from stepcut.methods.stepcut.em import time_bins
 from stepcut.methods.stepcut.slow_features import project, refined_axes, smooth, soft_normalise
 from stepcut.timeline import BACKGROUND
 
+# Mean age of the rows in an exponential mean, in SDs of the Gaussian that it replaces: more
+# smooths more, but lags
 AGE = 0.5
-"""Mean age of the rows in an exponential mean, in standard deviations of the Gaussian that it replaces.
-
-A larger value smooths more, but lags further behind."""
+# on every axis, the centre of a step that no row shows: embedded rows are shorter than 1
 NOWHERE = 3.0
-"""The centre of a step that no row shows, on every axis: embedded rows are shorter than 1, so none is near it."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Model(Kept):
         return len(self.bias) - 1
 
     def posterior(self, rows: Floats, chain: Chain | None = None) -> Floats:
-        """How likely each state is at each row of one centred video, (T, S); `chain`: its constraints."""
+        """(T, S) of one centred video; `chain`: its constraints."""
         # Smoothing and differences are linear, so they may come after the weights.
         fine, coarse, moving = rows @ self.weights
         scores = smooth(fine, float(self.sigmas[0])) + smooth(coarse, float(self.sigmas[1]))
@@ -72,18 +71,18 @@ class Model(Kept):
         return way.posterior(self.evidence(scores, normalised_times(len(rows))), self.stay)
 
     def evidence(self, scores: Floats, times: Floats) -> Floats:
-        """Log-likelihood (T, S) of rows with these `scores` (T, S), x_t' w_k, at normalised `times`."""
+        """Log-likelihood (T, S) of rows with these `scores` (T, S), x_t' w_k."""
         return np.asarray((scores + self.bias + self.timing[time_bins(times)]) / self.observation)
 
     def probabilities(self, posterior: Floats) -> Floats:
-        """Calibrated step probabilities (T, K) from a posterior (T, S); all steps share those of background."""
+        """Calibrated, (T, K), from a posterior (T, S); all steps share those of background."""
         softer = soften(posterior, self.temperature)
         return np.asarray(softer[:, :-1] + softer[:, -1:] / len(self))
 
 
 @dataclass(frozen=True)
 class Appearance(Kept):
-    """An embedding in which the same step of different videos lies close: linear discriminant analysis of the steps.
+    """An embedding in which a step of different videos lies close: linear discriminant analysis.
 
     Novelty is the distance from the nearest step there.
     """
@@ -98,12 +97,11 @@ class Appearance(Kept):
         return soft_normalise(smooth(rows @ self.axes, self.sigma), self.norm)
 
     def distance(self, view: Floats) -> Floats:
-        """Distance of each row of a `view` (T, p) to the nearest step, (T,)."""
+        """Of each row of a `view` (T, p) to the nearest step, (T,)."""
         return np.asarray(np.sqrt(squared_distances(view, self.centres).min(axis=1)))
 
     @property
     def shown(self) -> Floats:
-        """The centres of the steps that some row shows."""
         return np.asarray(self.centres[(self.centres**2).sum(axis=1) < 1])
 
 
@@ -119,16 +117,13 @@ def learn_appearance(
 
 
 def most_likely(posterior: Floats) -> Labels:
-    """The most likely state of each row (T, S): a step, or -1 for the last one, background."""
+    """Of each row (T, S): a step, or -1 for the last one, background."""
     best = posterior.argmax(axis=1)
     return np.where(best == posterior.shape[1] - 1, BACKGROUND, best).astype(np.int64)
 
 
 def motion(rows: Floats, lag: int) -> Floats:
-    """x_(t + lag) - x_(t - lag) for every row of (T, d); before the first row and after the last nothing changes.
-
-    A hand that reaches and one that returns look alike in a still picture.
-    """
+    """x_(t + lag) - x_(t - lag) of (T, d), 0 beyond the ends: tells reaching from returning."""
     place = np.arange(len(rows))
     return np.asarray(
         rows[np.minimum(place + lag, len(rows) - 1)] - rows[np.maximum(place - lag, 0)]
@@ -136,8 +131,10 @@ def motion(rows: Floats, lag: int) -> Floats:
 
 
 class Causal:
-    """Step probabilities from the past alone: a running mean in place of the video's, exponentials in place of
-    Gaussians, the forward pass alone. `mean` (d,) and `length` in rows are those of the videos learned from."""
+    """From the past alone: a running mean, exponentials in place of Gaussians, the forward pass.
+
+    `mean` (d,) and `length` in rows are those of the videos learned from.
+    """
 
     def __init__(self, model: Model, mean: Floats, length: float) -> None:
         self.model, self.mean, self.length = model, mean, length

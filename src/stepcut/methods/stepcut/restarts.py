@@ -1,4 +1,4 @@
-"""Discovery without labels: EM from many starts on slow features, and the consensus of all of them."""
+"""Discovery without labels: EM from many starts on slow features, and their consensus."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,24 +19,16 @@ from stepcut.methods.stepcut.slow_features import PER_STEP, noise_ratio, project
 from stepcut.settings import SEEDS
 from stepcut.timeline import runs
 
+# Videos of S seconds usually have USUAL S^GROWTH steps: fitted to recipes, knots, toy kitchens
 USUAL, GROWTH = 1.31, 0.35
-"""Videos of S seconds usually have USUAL S^GROWTH steps: fitted to nine recipes, surgical knots and toy kitchens."""
-LEAST = 3
-"""Fewer steps than this are not a procedure."""
-PER_WIDTH = 8
-"""Independent observations within the width of the Gaussian that smooths features."""
-PRESENT = 0.4
-"""Share of that width for which a video must show a step to count fully."""
-SEGMENTS = 1.5
-"""Segments per step between the change points of a start."""
-ITERATIONS = 12
-"""Iterations of EM from each start."""
-PRIOR = 2.0
-"""Weight of the time density against one independent observation."""
-HALVINGS = 3
-"""How often the width may be halved to look for short segments."""
-PROBES = 6
-"""Restarts, without any time, that measure how long segments are at a width."""
+LEAST = 3  # fewer steps are not a procedure
+PER_WIDTH = 8  # independent observations within the width of the Gaussian
+PRESENT = 0.4  # share of that width for which a video must show a step to count fully
+SEGMENTS = 1.5  # per step, between the change points of a start
+ITERATIONS = 12  # of EM from each start
+PRIOR = 2.0  # of the time density, against one independent observation
+HALVINGS = 3  # how often the width may be halved to look for short segments
+PROBES = 6  # restarts, without any time, that measure how long segments are at a width
 
 
 def discover(
@@ -48,7 +40,7 @@ def discover(
     prior: float,
     advance: Callable[[], None],
 ) -> tuple[list[Labels], float | None]:
-    """Segment centred `videos` (T, d), smoothed by `sigma` rows, into `count` steps: (T,) per video.
+    """Segment centred `videos` (T, d), smoothed by `sigma` rows, into `count` steps: (T,) each.
 
     Also the mean agreement of the segmentations from different starts, None for a single start.
     """
@@ -69,10 +61,7 @@ def discover(
 
 
 def look(videos: Sequence[Floats], count: int, sigma: float) -> tuple[EM, list[Floats], int]:
-    """EM over centred videos smoothed by `sigma` rows on slow axes; the same rows, lightly smoothed; the stride.
-
-    Both have every `stride`-th row. Change points are looked for where rows are lightly smoothed.
-    """
+    """EM over smoothed videos on slow axes; rows lightly smoothed, for change points; the stride."""
     axes = slow_axes(videos, sigma)
     stride = max(1, int(sigma / PER_WIDTH))  # smoothed rows in between add nothing
     slow = [smooth(rows, sigma)[::stride] for rows in videos]
@@ -95,7 +84,7 @@ def look(videos: Sequence[Floats], count: int, sigma: float) -> tuple[EM, list[F
 
 
 def run(em: EM, start: Floats, prior: float, iterations: int) -> Labels:
-    """EM from the probabilities `start` (R, K); gives the likeliest steps (R,) that it ends with."""
+    """From the probabilities `start` (R, K) to the likeliest steps (R,)."""
     em = replace(em, posterior=start, prior=prior * PRIOR)
     for _ in range(iterations):
         em.expect(em.maximise())
@@ -105,10 +94,10 @@ def run(em: EM, start: Floats, prior: float, iterations: int) -> Labels:
 def draw_starts(
     em: EM, light: Sequence[Floats], seed: int, number: int, time: float
 ) -> list[Floats]:
-    """Probabilities (R, K) of all rows to start from: k-means with the normalised time appended, of weight `time`.
+    """Probabilities (R, K) of all rows: k-means with normalised time appended, of weight `time`.
 
-    Two of three cluster the means of segments between change points, where a long step weighs no more than a short
-    one; the others cluster all rows.
+    Two of three cluster the means of segments between change points, where long and short steps
+    weigh the same; the others cluster all rows.
     """
     count = em.posterior.shape[1]
     bounds = [find_segments(rows, count, em.shortest) for rows in light]
@@ -139,7 +128,7 @@ def _unit(rows: Floats) -> Floats:
 
 
 def overlap(a: Labels, b: Labels, steps: int) -> Floats:
-    """F1 between every step of labels `a` and every step of labels `b`: (K, K); -1 is in neither."""
+    """F1 between every step of `a` and of `b`: (K, K); -1 is in neither."""
     both = (a >= 0) & (b >= 0)
     counts = np.zeros((steps, steps))
     np.add.at(counts, (a[both], b[both]), 1)
@@ -154,7 +143,7 @@ def pair_steps(gain: Floats) -> tuple[list[int], list[int]]:
 
 
 def agreement(a: Labels, b: Labels, steps: int) -> float:
-    """How alike two segmentations are, 0 to 1: mean F1 when every step of one is paired with one of the other."""
+    """0 to 1: mean F1 when every step of one is paired with one of the other."""
     gain = overlap(a, b, steps)
     return float(gain[pair_steps(gain)].mean())
 
@@ -169,7 +158,7 @@ def pairwise_agreement(segmentations: Sequence[Labels], steps: int) -> Floats:
 def consensus(segmentations: Sequence[Labels], steps: int, alike: Floats) -> Labels:
     """(T,): the step with most votes, once all segmentations (T,) number their steps alike.
 
-    They are numbered after the segmentation most like all others, by their pairwise agreement `alike` (n, n), then
+    Numbered after the one most like all others, by their pairwise agreement `alike` (n, n), then
     after the vote of all, up to five times.
     """
     common = segmentations[int(np.argmax(alike.sum(axis=1)))]
@@ -223,9 +212,10 @@ def choose_width(videos: Sequence[Floats], count: int) -> float:
 
         sigma = L / 4  min(1, sqrt(n / s)),   L = median length / count,   n / s the noise ratio over L / 16.
 
-    Smoothing leaves noise as 1 / sigma and blurs the ends of a step as sigma; their sum is least where sigma goes with
-    sqrt(n / s). Actions that repeat last less than L. Then segments are shorter than supposed at half the width, or at
-    half of that, and the width becomes half of the narrowest one of which this is true.
+    Smoothing leaves noise as 1 / sigma and blurs ends as sigma; their sum is least where sigma
+    goes with sqrt(n / s). Actions that repeat last less than L: if segments are shorter than
+    supposed at half the width, or at half of that, the width becomes half of the narrowest one of
+    which this is true.
     """
     most = float(np.median([len(rows) for rows in videos])) / (PER_STEP * count)
     sigma = max(1 / PER_STEP, most * min(1.0, math.sqrt(noise_ratio(videos, most / 4))))
@@ -239,7 +229,7 @@ def choose_width(videos: Sequence[Floats], count: int) -> float:
 
 
 def relative_length(videos: Sequence[Floats], count: int, sigma: float) -> float:
-    """How long segments of centred videos last, as a multiple of what a width of `sigma` rows supposes."""
+    """How long segments last, as a multiple of what a width of `sigma` rows supposes."""
     em, light, stride = look(videos, count, sigma)
     starts = draw_starts(em, light, 0, PROBES, time=0.0)
     found = [run(em, start, 0.0, ITERATIONS // 3) for start in starts]
@@ -250,9 +240,9 @@ def relative_length(videos: Sequence[Floats], count: int, sigma: float) -> float
 def choose_count(
     lengths: Sequence[int], rate: float, limits: tuple[int, int] | None = None
 ) -> tuple[int, str]:
-    """The usual number of steps of videos of so many rows, `rate` a second, and why; within `limits` where given.
+    """The usual number of steps, and why; within `limits` where given.
 
-    Features do not reveal the number: several ways to choose it from them were no better on test recipes.
+    Features do not reveal it: several ways to choose it from them were no better on test recipes.
     """
     seconds = float(np.median(lengths)) / rate
     usual = USUAL * seconds**GROWTH
@@ -268,7 +258,7 @@ def choose_count(
 
 
 def find_segments(rows: Floats, count: int, shortest: float) -> NDArray[np.int64]:
-    """Bounds of the segments of one video (T, p) between its change points; a short video has fewer.
+    """Bounds of the segments of one video (T, p) between change points; a short video has fewer.
 
     Beyond 60 times the shortest segment each, means of blocks stand for the rows: the search is
     quadratic in the longest segment.
@@ -287,10 +277,9 @@ def find_segments(rows: Floats, count: int, shortest: float) -> NDArray[np.int64
 def find_change_points(
     rows: Floats, count: int, shortest: int = 1, longest: int | None = None
 ) -> NDArray[np.int64]:
-    """Bounds (count + 1,) of the segments of one video (T, d) that lie closest to their means.
+    """Bounds (count + 1,) that minimise  sum over segments of sum over t in segment |x_t - mean|^2.
 
-    By exact dynamic programming, they minimise  sum over segments of sum over t in segment |x_t - mean|^2  and have
-    `shortest` to `longest` rows.
+    By exact dynamic programming, with segments of `shortest` to `longest` rows.
     """
     frames = len(rows)
     limit = frames if longest is None else min(longest, frames)

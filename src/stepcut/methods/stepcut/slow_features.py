@@ -1,4 +1,4 @@
-"""Slow feature analysis: the directions of features in which what lasts (a step) stands out from noise and place."""
+"""Slow feature analysis: the directions in which what lasts (a step) stands out from noise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,23 +8,19 @@ from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import Computed, Floats, fix_signs, scatter, step_sums
 
-PER_STEP = 4
-"""A step lasts this many times the width of the Gaussian that smooths noisy features."""
-AXES = 32
-"""Slow axes kept of them."""
-NOISE = 12
-"""Noise is what a Gaussian takes away and one narrower by this factor leaves."""
-WHITEN = 0.25
-"""0 leaves every axis its own variance, 1 makes all variances equal."""
+PER_STEP = 4  # a step lasts this many widths of the Gaussian that smooths noisy features
+AXES = 32  # slow axes kept
+NOISE = 12  # noise is what a Gaussian takes away and one narrower by this factor leaves
+WHITEN = 0.25  # 0 leaves every axis its own variance, 1 makes all variances equal
+# Share of the mean noise (or variance within steps) added to every direction, so that a still one
+# is not slow
 SHRINK = 0.5
-"""Share of the mean noise, or of the mean variance within steps, that is added to every direction, so that a still
-direction is not taken for a slow one."""
+# rows are divided by their norm plus this share of the median norm: near 0 they stay short
 SOFT = 0.3
-"""Rows are divided by their norm plus this share of the median norm, so that rows near 0 stay short."""
 
 
 def smooth(rows: NDArray[Any], sigma: float) -> Floats:
-    """Smooth rows (T, d) over time with a Gaussian of `sigma` rows."""
+    """Rows (T, d) over time, with a Gaussian of `sigma` rows."""
     from scipy.ndimage import gaussian_filter1d
 
     wide = np.asarray(rows, dtype=np.float64)
@@ -35,7 +31,7 @@ def smooth(rows: NDArray[Any], sigma: float) -> Floats:
 
 
 def noise_ratio(videos: Sequence[Floats], sigma: float) -> float:
-    """The energy n that smoothing over `sigma` rows takes from centred videos, over the energy s that it leaves."""
+    """Energy that smoothing over `sigma` rows takes from centred videos, over what it leaves."""
     whole = np.trace(scatter(videos))
     left = np.trace(scatter([smooth(rows, sigma) for rows in videos]))
     # Beside its ends, smoothing may add energy.
@@ -43,16 +39,16 @@ def noise_ratio(videos: Sequence[Floats], sigma: float) -> float:
 
 
 def centre(rows: NDArray[Any]) -> Floats:
-    """Subtract the mean of a video from its rows: it shows the room and the camera, not the step."""
+    """The mean of a video shows the room and the camera, not the step."""
     wide = np.asarray(rows, dtype=np.float64)
     return np.asarray(wide - wide.mean(axis=0))
 
 
 def slow_axes(videos: Sequence[Floats], sigma: float) -> Floats:
-    """(d, AXES): the directions in which centred videos change slowly, compared with how noisy they are.
+    """(d, AXES): the directions in which centred videos change slowly for their noise.
 
-    v maximises  v' S v / v' N v,  S the scatter of the smoothed rows, N that of what smoothing over `sigma` rows takes
-    away. Within a step almost everything is noise, so N stands for the scatter within steps.
+    v maximises  v' S v / v' N v,  S the scatter of the smoothed rows, N that of what smoothing
+    takes away: within a step almost everything is noise.
     """
     slow = [smooth(rows, sigma) for rows in videos]
     noise = [smooth(rows, sigma / NOISE) - low for rows, low in zip(videos, slow, strict=True)]
@@ -60,7 +56,7 @@ def slow_axes(videos: Sequence[Floats], sigma: float) -> Floats:
 
 
 def refined_axes(slow: Sequence[Floats], labels: Sequence[NDArray[np.int64]], steps: int) -> Floats:
-    """(d, AXES): as `slow_axes` of videos smoothed before, with N the scatter within the labelled steps.
+    """As `slow_axes` of videos smoothed before, with N the scatter within the labelled steps.
 
     It also holds what differs between videos in the same step, which the noise does not show.
     """
@@ -87,12 +83,12 @@ def _solve(signal: Floats, noise: Floats, whiten: float) -> Floats:
 
 
 def project(slow: Sequence[Floats], axes: Floats) -> tuple[float, Sequence[Floats]]:
-    """Smoothed videos on the axes, softly normalised; before them, the median norm by which that was done."""
+    """Smoothed videos on the axes, softly normalised; first the median norm for that."""
     norms = [np.linalg.norm(rows @ axes, axis=1) for rows in slow]
     norm = float(np.median(np.concatenate(norms))) or 1.0
     return norm, Computed(lambda rows: soft_normalise(rows @ axes, norm), slow)
 
 
 def soft_normalise(rows: Floats, norm: float) -> Floats:
-    """z / (|z| + SOFT norm): the direction counts, and a row near the mean of its video, which has none, stays short."""
+    """z / (|z| + SOFT norm): the direction counts, and rows near the mean of a video stay short."""
     return np.asarray(rows / (np.linalg.norm(rows, axis=1, keepdims=True) + SOFT * norm))

@@ -42,13 +42,13 @@ from stepcut.progress import Hook, silent
 from stepcut.rate import fraction_of
 from stepcut.settings import SEEDS, build, check_fields, setting
 
+# A custom loss: a function of embeddings (B, T, d), times (B, T), durations (B,), mask (B, T)
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""A custom loss: a function of embeddings (B, T, d), times (B, T), durations (B,), mask (B, T)."""
 
 PAPERS: dict[str, Any] = {"learning_rate": 1e-4, "stride": 0.5, "patience": 500, "hidden": 256}
 PAPERS["iterations"] = 10_000
+# Defaults of settings left at None, for maps and frames (those of the paper), and for vectors
 FOR_VECTORS: dict[str, Any] = {"learning_rate": 1e-3, "stride": 2.0, "patience": 200, "hidden": 128}
-"""Defaults of settings left at None, for maps and frames (those of the paper), and for vectors."""
 
 
 @dataclass
@@ -165,7 +165,7 @@ class Embedder:
         return embedded / np.float32(norm or 1.0)
 
     def settings(self) -> dict[str, Any]:
-        """Return all settings and the shape of the features, ready for JSON and `restore`."""
+        """All settings and the shape of the features, ready for JSON and `restore`."""
         self._learned()
         saved: dict[str, Any] = {"loss": self.loss, "seed": self.seed, **spread(self._groups())}
         saved["rate"] = str(Fraction(self.rate).limit_denominator(10**6))
@@ -183,12 +183,10 @@ class Embedder:
         return {**saved, "kind": self.kind_, "shape": self.shape_}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the learned arrays by name, for `restore`."""
         return {name: value.cpu().numpy() for name, value in self._learned().state_dict().items()}
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild an embedder from its `settings()` and `state()`."""
         saved = dict(settings)
         kind, shape, about = saved.pop("kind"), saved.pop("shape"), saved.pop("backbone", None)
         backbone = None if about is None else TunableBackbone.restore(about)
@@ -204,7 +202,7 @@ class Embedder:
         return self.network, self.training, self.losses
 
     def _setting(self, name: str) -> Any:
-        """Return a setting, or its default for this kind of features."""
+        """A setting, or its default for this kind of features."""
         value = spread(self._groups())[name]
         defaults = FOR_VECTORS if self.kind_ == "vectors" else PAPERS
         return defaults[name] if value is None else value

@@ -1,14 +1,13 @@
 """The energy of one video: exact minimum on a chain, alpha-expansion on any graph.
 
-The energy of labels x, with a cost per frame and step, a weight per link, and the distance V of two
-steps, which is [k != l] (Potts) unless the argument `apart (K, K)` gives another metric:
+With a cost per frame and step, a weight per link, and the distance V of two steps, which is [k !=
+l] (Potts) or a metric `apart (K, K)`, labels x have the energy
 
     E(x) = sum_t unary[t, x_t] + sum_(t,s) weight_ts V(x_t, x_s)
 
-Alpha-expansion (Boykov, Veksler, Zabih 2001) uses SciPy's maximum flow. One move lets every frame
-keep its label or take alpha, and a minimum cut finds the best move. In the cut, the source side
-keeps and the sink side takes. Moves repeat until no label lowers the energy; with Potts distances
-the result is at most twice the minimum.
+In a move of alpha-expansion (Boykov, Veksler, Zabih 2001) every frame keeps its label (source side
+of a minimum cut) or takes alpha, until no label lowers the energy: with Potts, at most twice the
+minimum.
 """
 
 from typing import Any
@@ -18,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from stepcut.compute import compiled_later
 
+# Half of SciPy's integer range: a residual is a capacity plus the opposite flow
 CAPACITY = 2**30 - 1
-"""Half of SciPy's integer range: a residual is a capacity plus the opposite flow."""
 
 
 def energy(
@@ -29,13 +28,7 @@ def energy(
     labels: ArrayLike,
     apart: NDArray[np.float64] | None = None,
 ) -> np.float64:
-    """Compute E(x) = sum_t unary[t, x_t] + sum_e weights[e] V(x_a, x_b), for links e = (a, b).
-
-    `unary (T, K)`, `links (E, 2)`, `weights (E,)` or one number, `labels (T,)`.
-
-    >>> float(energy([[0.0, 1.0], [0.5, 0.0]], [[0, 1]], [0.2], [0, 1]))
-    0.2
-    """
+    """E(x) of `labels (T,)`, for links e = (a, b); `weights (E,)` or one number."""
     costs, x = np.asarray(unary), np.asarray(labels)
     a, b = np.asarray(links, dtype=np.int64).reshape(-1, 2).T
     data = costs[np.arange(len(costs)), x].sum(dtype=np.float64)
@@ -44,13 +37,9 @@ def energy(
 
 
 def chain(unary: ArrayLike, weights: ArrayLike) -> NDArray[np.int64]:
-    """Find the labels (T,) of minimum energy where frame t is linked to t + 1 only.
+    """Labels (T,) of minimum energy where frame t is linked to t + 1 only.
 
-    `unary (T, K)`, finite or infinity for a step that is forbidden; `weights (T - 1,)`, the cost
-    of a change between t and t + 1, or one number.
-
-    >>> chain([[0, 1], [0.6, 0.4], [0, 1]], 0.2).tolist()
-    [0, 0, 0]
+    `unary (T, K)` may be infinite: that step is forbidden. `weights (T - 1,)`, or one number.
     """
     costs = np.asarray(unary)
     costs = costs if costs.dtype == np.float32 else costs.astype(np.float64)
@@ -92,8 +81,7 @@ def expand(
     start: ArrayLike | None = None,
     apart: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """Find labels (T,) that no single expansion move improves, from the cheapest label of every
-    frame, or from `start (T,)`; `unary` is finite, `apart (K, K)` a metric."""
+    """Labels (T,) that no move improves, from the cheapest of every frame or `start (T,)`."""
     costs, pairs = np.asarray(unary), np.asarray(links, dtype=np.int64).reshape(-1, 2)
     strength = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(pairs))
     labels = np.argmin(costs, axis=1) if start is None else np.asarray(start, dtype=np.int64)
@@ -116,9 +104,8 @@ def window_links(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Link frames up to `window` seconds apart, at least neighbours: links (E, 2), weights (E,).
 
-    The weight falls linearly to 0 just past the window. One lasting change costs `cost` for any
-    window and rate: D links join frames D apart across a boundary, so sum_D D * w(D) = cost. A
-    window of one frame is the chain with weights `cost`.
+    Weights w(D) of frames D apart fall linearly to 0 just past the window. One lasting change
+    costs `cost` for any window and rate: sum_D D * w(D) = cost, as D links cross a boundary.
     """
     reach = max(1, int(window * rate + 1e-9))  # in frames; 0.1 * 30 = 2.9999...
     apart = np.arange(1, reach + 1)

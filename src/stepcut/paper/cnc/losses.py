@@ -1,10 +1,9 @@
 """The losses of the paper: plain functions that pull the same step of different videos together.
 
-All take `embeddings (B, T, d)` of B videos, `times (B, T)` in [0, 1] (time of a frame divided by
-the length of its video) and `mask (B, T)`, true on real frames, for videos with fewer than T
-frames. Some also take `durations (B,)` in seconds. All return a scalar and weigh every video (or
-ordered pair of videos) equally. They compute in float32 (float64 for float64), also inside
-autocast.
+They take `embeddings (B, T, d)` of B videos, `times (B, T)` in [0, 1] (of a frame, divided by the
+length of its video), `mask (B, T)`, true on real frames, and some `durations (B,)` in seconds. All
+return a scalar, weigh every video (or ordered pair) equally, and compute in float32 (float64 for
+float64).
 """
 
 import contextlib
@@ -21,14 +20,11 @@ from stepcut.compute import compiled_later
 from stepcut.methods.arithmetic import Floats
 from stepcut.paper.cnc.settings import Losses
 
-VARIANCE_FLOOR = 1e-6
-"""Smallest variance in `tcc`: a thousandth of the video, squared."""
-ON_THE_EDGE = 1e-4
-"""Rounding tolerance of the window of `cidm`, in seconds."""
-FILMED = 30.0
-"""Frame rate of the paper's videos, for `gamma_time="frames"`."""
+VARIANCE_FLOOR = 1e-6  # Smallest variance in `tcc`: a thousandth of the video, squared
+ON_THE_EDGE = 1e-4  # Rounding tolerance of the window of `cidm`, in seconds
+FILMED = 30.0  # Frame rate of the paper's videos, for `gamma_time="frames"`
+# Plans between videos: cost of the virtual frame, temperature of cosines, Sinkhorn iterations
 VIRTUAL, SHARP, SINKHORN = 0.5, 0.1, 30
-"""Plans between videos: cost of the virtual frame, temperature of cosines, Sinkhorn iterations."""
 
 
 def tcc(
@@ -45,11 +41,11 @@ def tcc(
 
         alpha_j = softmax_j(-|u_i - v_j|^2 / (d temperature))     v~ = sum_j alpha_j v_j
         beta_k  = softmax_k(-|v~ - u_k|^2 / (d temperature))      mu = sum_k beta_k t_k
-        var     = sum_k beta_k (t_k - mu)^2
+        var     = sum_k beta_k (t_k - mu)^2, at least `VARIANCE_FLOOR`
         L_i     = (t_i - mu)^2 / var + variance_weight log var
 
-    `var` is at least `VARIANCE_FLOOR`. With `column_norms`, |u_j|^2 stands where |u_i|^2 belongs, and
-    |v~_k|^2 where |v~_i|^2 belongs, and a distance is at least 0: the authors' code.
+    With `column_norms`, as in the authors' code, |u_j|^2 stands where |u_i|^2 belongs, and
+    |v~_k|^2 where |v~_i|^2 belongs, and a distance is at least 0.
     """
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask)
@@ -94,11 +90,9 @@ def cidm(
 
     The mean over the videos of the mean over all pairs of frames (i, j), with d = |u_i - u_j|:
 
-        gamma = (t_i - t_j)^2 + 1
+        gamma = (t_i - t_j)^2 + 1       (in frames, with `frames (B,)` of each video)
         near, |seconds_i - seconds_j| <= window:  d / gamma
         far:                                      gamma max(0, margin - d)
-
-    With `frames (B,)`, the number of frames of each video, gamma measures time in frames.
     """
     with _full_precision(embeddings):
         u, t, real = _checked(embeddings, times, mask)
@@ -118,11 +112,11 @@ def opel(embeddings: Tensor, times: Tensor, mask: Tensor | None = None) -> Tenso
 
         sum_ij P_ij (1 - u_i.v_j - 0.1 S_ij + 0.1 log(P_ij / Q_ij))
 
-    with |u| = 1. The prior Q averages the Laplace priors exp(-x / (3 sqrt(1/N^2 + 1/M^2))) of two
-    distances, S averages 1 / (x^2 + 1): x is |t_i - s_j| (time), and half of
-    |t_i - t_i*| + |s_j - s_j*| (optimality), i* the frame most like j and j* the one most like i.
-    A virtual frame in each video has cost 0.5, S = 0 and Q = 1/e.
-    Left out: the contrastive term between videos, priors that change in training, their constants.
+    with |u| = 1. Q averages the Laplace priors exp(-x / (3 sqrt(1/N^2 + 1/M^2))) of two distances,
+    S averages 1 / (x^2 + 1): x is |t_i - s_j| (time), and half of |t_i - t_i*| + |s_j - s_j*|
+    (optimality), i* the frame most like j and j* the one most like i. A virtual frame in each
+    video has cost 0.5, S = 0 and Q = 1/e. Left out: the contrastive term between videos, priors
+    that change in training, their constants.
     """
     with _full_precision(embeddings):
         cosine, t, s, rows, columns = _matched(embeddings, times, mask)
@@ -155,9 +149,9 @@ def rgwot(embeddings: Tensor, times: Tensor, mask: Tensor | None = None) -> Tens
         C_ij = 1 - u_i.v_j + 0.35 |t_i - s_j|     G = 0.7 C + 0.3 A P B
         P = the plan of least sum_ij P_ij (G_ij + 0.07 log P_ij)
 
-    A[i, k] = 1/r for frames that are 1 to r = max(1, 0.04 N) apart, else 0; B[j, l] = 1 for frames
-    of the second video that are farther than that: neighbours go to neighbours. A virtual frame in
-    each video has cost 0.5 and no neighbours. Left out: margins that are not uniform, their solver.
+    A[i, k] = 1/r for frames 1 to r = max(1, 0.04 N) apart; B[j, l] = 1 for frames of the second
+    video farther apart than that: neighbours go to neighbours. A virtual frame in each video has
+    cost 0.5 and no neighbours. Left out: margins that are not uniform, their solver.
     """
     with _full_precision(embeddings):
         cosine, t, s, rows, columns = _matched(embeddings, times, mask)
@@ -223,10 +217,10 @@ def loss_terms(
     chosen: Losses,
     window: float,
 ) -> dict[str, Tensor]:
-    """Compute a loss of `LOSSES` by name, as `loss`, and its terms; soft-DTW is per frame.
+    """A loss of `LOSSES` by name, as `loss`, and its terms; soft-DTW is per frame.
 
-    Default weight of C-IDM: 1. For lav and lav+tcc it is T, the number of frames: LAV adds
-    0.5 (I_a + I_b), sums over T^2 pairs, to the soft-DTW of two videos, here divided by T.
+    C-IDM weighs 1, or T, the number of frames, for lav and lav+tcc: LAV adds 0.5 (I_a + I_b), sums
+    over T^2 pairs, to the soft-DTW of two videos, here divided by T.
     """
     parts: dict[str, Tensor] = {}
     count = times.shape[1]
@@ -253,7 +247,7 @@ def loss_terms(
 def alignment(
     embeddings: Tensor, times: Tensor, mask: Tensor | None = None, gamma: float = 0.1
 ) -> Tensor:
-    """Mean soft-DTW value over all pairs of videos, on squared distances of frames."""
+    """Mean soft-DTW over all pairs of videos, on squared distances of frames."""
     with _full_precision(embeddings):
         u, _, real = _checked(embeddings, times, mask)
         # Real frames first, in their order.
@@ -278,29 +272,26 @@ def unit(embeddings: Tensor) -> Tensor:
 
 
 def _take(videos: Tensor, places: Tensor) -> Tensor:
-    """`videos[places]`, with a gradient that is summed in a fixed order.
-
-    On a CPU, `index_select` sums its gradient in a fixed order; on a GPU, indexing does.
-    """
+    # On a CPU, `index_select` sums its gradient in a fixed order; on a GPU, indexing does.
     return videos.index_select(0, places) if videos.device.type == "cpu" else videos[places]
 
 
 def _mean_of_means(each: Tensor, real: Tensor) -> Tensor:
-    """Mean over rows of the mean over the real entries of a row; empty rows do not count."""
+    """Over rows, of the mean over the real entries of a row; empty rows do not count."""
     counts = real.sum(1)
     rows = torch.where(real, each, 0).sum(1) / counts.clamp_min(1)
     return rows.sum() / (counts > 0).sum().clamp_min(1)
 
 
 def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[object]:
-    """Switch autocast off: half precision is too coarse for distances and logarithms."""
+    """Without autocast: half precision is too coarse for distances and logarithms."""
     return torch.autocast(device_type=embeddings.device.type, enabled=False)
 
 
 def _checked(
     embeddings: Tensor, times: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return embeddings and times (0 on padded frames) in full precision, and the mask."""
+    """Embeddings and times (0 on padded frames) in full precision, and the mask."""
     dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
     u, t = embeddings.to(dtype), times.to(embeddings.device, dtype)
     if mask is None:
@@ -325,19 +316,14 @@ def _checked(
 
 
 def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) -> Tensor:
-    """The soft-DTW value of every cost matrix: `cost (B, N, M)` -> `(B,)`; `lengths (B, 2)` counts
-    the real rows and columns of padded matrices.
-
-    >>> soft_dtw(torch.zeros(1, 1, 1))
-    tensor([0.])
-    """
+    """Of `cost (B, N, M)`: `(B,)`; `lengths (B, 2)` counts the real rows and columns."""
     function: type[torch.autograd.Function] = _SoftDTW
     value: Tensor = function.apply(cost, gamma, lengths)
     return value if cost.dtype in (torch.float32, torch.float64) else value.float()
 
 
 class _SoftDTW(torch.autograd.Function):
-    """Soft-DTW; the forward pass also computes the gradient E."""
+    """The forward pass also computes the gradient E."""
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, gamma: float, lengths: Tensor | None) -> Tensor:

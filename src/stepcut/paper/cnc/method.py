@@ -47,10 +47,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("stepcut")
 
+# Imported on first use, because it loads torch
 EMBEDDERS: Mapping[str, type[Embedder]] = Lazy({"cnc": "stepcut.paper.cnc.embedder:Embedder"})
-"""Imported on first use, because it loads torch."""
-SEGMENTERS = ("procut", "kmeans", "subset", "asot")
-"""The segmenters of the paper's tables."""
+SEGMENTERS = ("procut", "kmeans", "subset", "asot")  # The segmenters of the paper's tables
 
 
 @dataclass(eq=False, repr=False)
@@ -114,11 +113,10 @@ class CnC(Method):
 
     @property
     def preset(self) -> str:
-        """The name of the preset, or ""."""
         return choose_preset(self.as_published, self.as_released)
 
     def _preset(self, train: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Settings of the embedder and the segmenter that the preset chooses."""
+        """Of the embedder and the segmenter."""
         if not self.preset:
             return {}, {}
         loss = train.get("loss", self.loss)
@@ -148,7 +146,7 @@ class CnC(Method):
         return dict(plain_numbers(group))
 
     def read(self, features: Array) -> Reading:
-        """Read one video: its embedding, cut by the segmenter; novelty is the distance to a step centre."""
+        """Its embedding, cut by the segmenter; novelty is the distance to a step centre."""
         check_fitted(self, "embedder_")
         [embedding] = self.embedder_.transform([features])
         read = self.segmenter_.read(embedding)
@@ -160,7 +158,7 @@ class CnC(Method):
         )
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings; a segmenter object becomes its class and its settings."""
+        """A segmenter object becomes its class and its settings."""
         custom = not isinstance(self.segmenter, str)
         return {
             **kept_settings(self),
@@ -191,7 +189,7 @@ class CnC(Method):
 
     @classmethod
     def described(cls) -> dict[str, Setting]:
-        """All settings: its own, `train.` and `loss.` of the embedder, `cut.` of the segmenters."""
+        """Its own, `train.` and `loss.` of the embedder, `cut.` of the segmenters."""
         own = {name: x for name, x in settings_of(cls).items() if name not in ("train", "cut")}
         groups = [settings_of(kind) for kind in GROUPS.values()]
         grouped = {spelled(name): x for group in groups for name, x in group.items()}
@@ -239,14 +237,14 @@ def tune_backbone(spec: FeatureSpec) -> tuple[FeatureSpec, dict[str, str]]:
 
 
 def cut_settings(segmenters: Iterable[str] = SEGMENTERS) -> set[str]:
-    """Names of the settings of `segmenters`, without those that all methods share."""
+    """Of `segmenters`, without those that all methods share."""
     kinds: list[Any] = [find("method", name, METHODS, "segmenter") for name in segmenters]
     names = {name for kind in kinds for name in inspect.signature(kind).parameters}
     return names - {"steps", "rate", "seed"}
 
 
 def _json_array(value: Any) -> NDArray[np.uint8]:
-    """Encode JSON as bytes, to store it beside arrays."""
+    """JSON as bytes, to store it beside arrays."""
     return np.frombuffer(json.dumps(plain_numbers(value)).encode(), dtype=np.uint8)
 
 
@@ -262,5 +260,4 @@ def _measure(
 
 
 def _nearest(frames: Array, centres: NDArray[np.float64]) -> NDArray[np.float64]:
-    """|frame - nearest centre| for every frame."""
     return np.asarray(np.sqrt(squared_distances(frames, centres).min(axis=1)))

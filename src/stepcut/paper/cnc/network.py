@@ -1,7 +1,6 @@
 """The networks that embed frames: the paper's on feature maps, a small temporal one on vectors.
 
-Both take frames with their context, `(N, C, c, h, w)` maps or `(N, c, d)` vectors, and return `(N,
-dim)` embeddings.
+Both take frames with context, `(N, C, c, h, w)` or `(N, c, d)`, and return `(N, dim)` embeddings.
 """
 
 from collections.abc import Sequence
@@ -20,10 +19,9 @@ from stepcut.methods.arithmetic import strongest_directions
 
 
 class Encoder(nn.Module):
-    """A network that embeds frames with their context."""
+    """Embeds frames with their context."""
 
-    offsets: tuple[float, ...]
-    """Context rows, in seconds relative to the frame, earliest first."""
+    offsets: tuple[float, ...]  # Context rows, in seconds relative to the frame, earliest first
 
     @property
     def trained_on(self) -> tuple[float, ...]:
@@ -39,7 +37,7 @@ class Encoder(nn.Module):
         return rows[places]
 
     def embed(self, rows: Tensor, places: Tensor, device: torch.device) -> Tensor:
-        """Embed the frames with context `places (N, c)` in stored `rows`: `(N, dim)`."""
+        """The frames with context `places (N, c)` in stored `rows`: `(N, dim)`."""
         seen = self.gather(rows, places.to(rows.device, non_blocking=True))
         return cast(Tensor, self(seen.to(device, non_blocking=True)))
 
@@ -47,13 +45,9 @@ class Encoder(nn.Module):
 class MapEncoder(Encoder):
     """The paper's embedder: two 3-D convolutions, global max pooling, three linear layers.
 
-    The parameters are those of the 3-D network. `forward` computes the same result with 2-D
-    convolutions over channels stacked in time. With c context frames and kernel 3, output time t
-    depends on input times t-1, t, t+1 and not on padding; for c = 2 this saves a third of the work.
-    The context looks back: `context` frames, `stride` seconds apart, the last one the frame itself.
-
-    >>> MapEncoder(channels=8, dim=4, hidden=8)(torch.zeros(3, 8, 2, 5, 5)).shape
-    torch.Size([3, 4])
+    `forward` uses 2-D convolutions over channels stacked in time: with c context frames and kernel
+    3, output time t depends on input times t-1, t, t+1 and not on padding. The context looks back:
+    `context` frames, `stride` seconds apart, the last one the frame itself.
     """
 
     def __init__(
@@ -109,7 +103,7 @@ class MapEncoder(Encoder):
         return cast(Tensor, self.project(x))
 
     def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
-        """Maps (T, C, h, w) as (T, h, w, C), in half precision for a GPU."""
+        """As (T, h, w, C), in half precision for a GPU."""
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         maps = torch.from_numpy(np.array(rows)).to(device)
         return maps.permute(0, 2, 3, 1).to(dtype).contiguous().cpu()
@@ -153,19 +147,14 @@ def _conv(x: Tensor, conv: nn.Conv3d, context: int) -> Tensor:
 class VectorEncoder(Encoder):
     """Two temporal convolutions over the context of a frame, plus a linear path.
 
-    Vectors (T, d) at `rate` per second are centred per video, smoothed over `smooth` seconds and
-    projected onto `components` principal axes. The network sees only `TAPS` rows of context,
-    `stride` seconds apart: a network that sees minutes learns the time instead of the step.
-
-    >>> VectorEncoder(features=9, components=6, dim=4)(torch.zeros(3, VectorEncoder.TAPS, 6)).shape
-    torch.Size([3, 4])
+    Vectors (T, d) are centred per video, smoothed over `smooth` seconds and projected onto
+    `components` principal axes. Only `TAPS` rows of context, `stride` seconds apart: a network
+    that sees minutes learns the time instead of the step.
     """
 
-    TAPS = 5
-    """Two convolutions of kernel 3 see five rows."""
+    TAPS = 5  # Two convolutions of kernel 3 see five rows
 
-    axes: Tensor
-    """(features, components): principal axes; rows are projected before `forward`."""
+    axes: Tensor  # (features, components): principal axes; rows are projected before `forward`
 
     def __init__(
         self,
@@ -198,7 +187,7 @@ class VectorEncoder(Encoder):
         return F.linear(seen, weight, self.conv2.bias)
 
     def learn_axes(self, features: Sequence[NDArray[Any]]) -> None:
-        """Compute principal axes of all videos; projected rows have mean square 1."""
+        """Principal axes of all videos; projected rows have mean square 1."""
         smooth = (centre_and_smooth(rows, self.rate, self.smooth) for rows in features)
         wide = [rows.astype(np.float64) for rows in smooth]
         axes, power = strongest_directions(wide, self.axes.shape[1])
@@ -213,19 +202,19 @@ class VectorEncoder(Encoder):
 
 
 def find_device(device: str | None) -> torch.device:
-    """Return the torch device; None uses a GPU if torch sees one."""
+    """None uses a GPU if torch sees one."""
     return torch.device(choose_device(device or "auto"))
 
 
 def half_precision(device: torch.device, kind: str) -> torch.autocast:
-    """Mixed precision for maps and frames on a GPU; vectors gain nothing."""
+    """For maps and frames on a GPU; vectors gain nothing."""
     return torch.autocast(
         device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind != "vectors"
     )
 
 
 def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
-    """Concatenate all videos, on the GPU if they fit in 60 % of its free memory."""
+    """All videos, on the GPU if they fit in 60 % of its free memory."""
     size = sum(video.nbytes for video in videos)
     if device.type == "cuda" and size < 0.6 * torch.cuda.mem_get_info(device)[0]:
         return torch.cat([video.to(device) for video in videos])
@@ -235,7 +224,7 @@ def put_together(videos: list[Tensor], device: torch.device) -> Tensor:
 def centre_and_smooth(
     rows: NDArray[Any], rate: float | Fraction, seconds: float
 ) -> NDArray[np.float32]:
-    """Centre a video (T, d), as kitchens and cameras differ, and smooth it with a Gaussian."""
+    """A video (T, d), as kitchens and cameras differ, with a Gaussian."""
     from scipy.ndimage import gaussian_filter1d
 
     wide = np.asarray(rows, dtype=np.float32)

@@ -18,7 +18,7 @@ class AsotTrained(Asot):
 
     Each step takes one video. Its rows z and the centres c have length 1, P is the plan of
     `transport` for the cost 1 - z.c, without a gradient, and the loss is the mean over rows of
-    -sum_k P_k log softmax_k(z.c / temperature). Only training needs torch.
+    -sum_k P_k log softmax_k(z.c / temperature).
     """
 
     temperature: float = setting(0.1, "Divisor of the cosines in the loss.", 0, above=True)

@@ -18,19 +18,12 @@ from stepcut.methods.inputs import Array, Labels, Rows
 from stepcut.paper.cnc.graph import chain, expand, window_links
 from stepcut.settings import check_number, setting
 
-SMOOTHNESS = 2.0
-"""Seconds, tuned on toy features and CaptainCook4D recipes."""
+SMOOTHNESS = 2.0  # Seconds, tuned on toy features and CaptainCook4D recipes
 
 
 @dataclass(eq=False, repr=False)
 class ProCut(CentreMethod):
-    """Fuzzy c-means over the frames of all videos, then one graph cut per video.
-
-    >>> import numpy as np
-    >>> rows = np.repeat(np.eye(3), 20, axis=0)
-    >>> ProCut(steps=3).fit([rows]).labels_[0].tolist() == [0] * 20 + [1] * 20 + [2] * 20
-    True
-    """
+    """Fuzzy c-means over the frames of all videos, then one graph cut per video."""
 
     smoothness: float = setting(
         SMOOTHNESS,
@@ -77,7 +70,7 @@ class ProCut(CentreMethod):
         return np.split(self.segment(np.concatenate(videos)), ends)
 
     def segment(self, rows: Array) -> Labels:
-        """Labels of minimum energy: exact on the chain, alpha-expansion for a wider window."""
+        """Exact on the chain, alpha-expansion for a wider window."""
         cost: Array = 1 - self.shares(rows)
         if self.prior > 0:
             cost = cost + self.prior * time_cost(*cost.shape)
@@ -116,8 +109,8 @@ class Subset(KMeans):
 def choose_subset(apart: NDArray[np.float32], k: int) -> list[int]:
     """Greedily choose k of M states that best represent all frames; `apart (M, T)` are distances.
 
-    The nearest chosen state represents a frame. Each choice has the highest facility-location gain,
-    sum_t max(0, served_t - apart[s, t]); the lowest number wins a tie.
+    Each choice has the highest facility-location gain, sum_t max(0, served_t - apart[s, t]); the
+    lowest number wins a tie.
     """
     served = apart.max(axis=0)
     chosen: list[int] = []
@@ -138,8 +131,7 @@ def choose_subset(apart: NDArray[np.float32], k: int) -> list[int]:
 # by alternating, with d = |x - c|^2: u_ik = d_ik^(-1/(m-1)) / sum_j d_ij^(-1/(m-1)), then
 # c_k = sum_i u_ik^m x_i / sum_i u_ik^m.
 
-CHUNK = 4096
-"""Frames per block; a block stays in the cache."""
+CHUNK = 4096  # Frames per block; a block stays in the cache
 
 
 def fuzzy_c_means(
@@ -154,12 +146,11 @@ def fuzzy_c_means(
     tolerance: float = 1e-4,
     overwrite: bool = False,
 ) -> tuple[Rows, Rows]:
-    """Cluster frames `x` (T, d) with fuzzy c-means into `k` clusters; `m` > 1 is the fuzzifier.
+    """Memberships (T, k), whose rows sum to 1, and centres (k, d) of frames `x` (T, d).
 
-    Return memberships (T, k), whose rows sum to 1, and centres (k, d). Of `restarts` k-means++
-    starts, the one with the lowest objective wins, unless the centres to `start` from are set.
-    It stops when no centre moves by more than `tolerance` times the spread of the data.
-    `overwrite` allows changing `x` in place, to save memory.
+    The k-means++ start with the lowest objective wins, unless `start` has centres; it stops when
+    no centre moves by more than `tolerance` times the spread. `overwrite` may change `x`, to save
+    memory.
     """
     frames = _Frames(x, overwrite)
     rng = np.random.default_rng(seed)
@@ -173,13 +164,13 @@ def fuzzy_c_means(
 def memberships(
     x: NDArray[Any], centres: NDArray[Any], m: float = FUZZIFIER, *, overwrite: bool = False
 ) -> Rows:
-    """Compute the memberships (T, k) of frames `x` (T, d) around `centres` (k, d)."""
+    """(T, k), of frames `x` (T, d) around `centres` (k, d)."""
     frames = _Frames(x, overwrite)
     return frames.memberships(frames.inward(centres), m)
 
 
 class _Frames:
-    """Frames, centred and scaled to an RMS length of 1, so that float32 is precise enough."""
+    """Centred and scaled to an RMS length of 1, so that float32 is precise enough."""
 
     def __init__(self, x: NDArray[Any], overwrite: bool) -> None:
         kind = np.result_type(x.dtype, np.float32)
@@ -208,7 +199,7 @@ class _Frames:
         return np.maximum(apart, np.float32(TINY), out=apart)
 
     def turn(self, centres: Rows, m: float) -> tuple[float, Rows]:
-        """Return the objective of these centres, and the updated centres."""
+        """The objective of these centres, and the updated centres."""
         total, mass, sums = 0.0, np.zeros(len(centres)), np.zeros(centres.shape)
         for first in range(0, len(self.rows), CHUNK):
             part = slice(first, first + CHUNK)

@@ -135,14 +135,13 @@ GROUPS: dict[str, type[Network] | type[Training] | type[Losses]] = {
     "training": Training,
     "losses": Losses,
 }
+# The group of every setting
 HOME = {each.name: group for group, kind in GROUPS.items() for each in fields(kind)}
-"""The group of every setting."""
-EXTRA = ("device",)
-"""Further settings of the embedder that a command line may set."""
+EXTRA = ("device",)  # Further settings of the embedder that a command line may set
 
 
 def find_loss(loss: Any) -> Any:
-    """Return a loss: a name of `LOSSES`, or the function itself or of `package.module:function`."""
+    """A name of `LOSSES`, the function itself, or `package.module:function`."""
     if callable(loss):
         return loss
     if str(loss) in LOSSES:
@@ -155,16 +154,12 @@ def find_loss(loss: Any) -> Any:
 
 
 def spelled(name: str) -> str:
-    """Spell a setting as on the command line.
-
-    >>> spelled("frames"), spelled("margin")
-    ('train.frames', 'loss.margin')
-    """
+    """As on the command line: `train.frames`, `loss.margin`."""
     return f"{'loss' if HOME[name] == 'losses' else 'train'}.{name}"
 
 
 def gather(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Sort plain settings into groups: `{"dim": 8}` -> `{"network": Network(dim=8), ...}`."""
+    """`{"dim": 8}` -> `{"network": Network(dim=8), ...}`."""
     rest = {name: value for name, value in settings.items() if name not in HOME}
     made = {
         group: kind(**{name: settings[name] for name in settings if HOME.get(name) == group})
@@ -174,12 +169,11 @@ def gather(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spread(groups: Iterable[Any]) -> dict[str, Any]:
-    """Return the settings of groups by name: the inverse of `gather`."""
+    """The inverse of `gather`."""
     return {each.name: getattr(group, each.name) for group in groups for each in fields(group)}
 
 
 def choose_preset(as_published: bool, as_released: bool) -> str:
-    """Return the name of the chosen preset, or ""."""
     if as_published and as_released:
         raise OptionError(
             "as_published and as_released are both set; choose one.", setting="as_released"
@@ -190,7 +184,7 @@ def choose_preset(as_published: bool, as_released: bool) -> str:
 def preset_settings(
     name: str, loss: object, settings: Mapping[str, Any], rate: float, steps: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings of the embedder and the segmenters of a preset; docs/paper.md explains each.
+    """For embedder and segmenters; docs/paper.md explains each.
 
     `settings` of the embedder decide the sizes. `rate` is in rows per second, `steps` is K.
     """
@@ -219,11 +213,11 @@ def preset_settings(
     return train, {"m": 2.0, "normalise": False, "solver": "expansion", "window": 4 / rate}
 
 
-RELEASED_ITERATIONS = 2_500
-"""10,000 batches of the authors' code, four per step of the optimiser."""
+RELEASED_ITERATIONS = 2_500  # 10,000 batches of the authors' code, four per step of the optimiser
 _BACKBONE = (
     "training of the backbone: --set train.tune_backbone=true --backbone resnet50 --weights FILE"
 )
+# What `--as-published` and `--as-released` do not change; docs/paper.md has the whole table
 PRESETS = {
     "published": (
         "frames at the rate of the video: use --fps; features are extracted at 2 per second",
@@ -243,14 +237,12 @@ PRESETS = {
         "k-means in mini-batches, and fuzzy c-means without a seed",
     ),
 }
-"""What `--as-published` and `--as-released` do not change; docs/paper.md has the whole table."""
 
 
 def group_settings(
     settings: Mapping[str, Any], cuts: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split `{"group.name": value}` into settings of the embedder (`loss.`, `train.` or without a
-    group) and of the segmenter (`cut.`, any of `cuts`)."""
+    """Of the embedder (`loss.`, `train.` or none) and of the segmenter (`cut.`, any of `cuts`)."""
     known = [*(f"cut.{name}" for name in sorted(cuts)), *map(spelled, HOME)]
     known += [f"train.{name}" for name in EXTRA]
     train: dict[str, Any] = {}

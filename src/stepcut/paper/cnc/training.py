@@ -1,7 +1,6 @@
 """Training: draw frames and their context, embed them, minimize the loss until it converges.
 
-A checkpoint stores weights, optimizer and random state in one safetensors file, written atomically.
-On a GPU, a CUDA graph replays one recorded iteration.
+A checkpoint stores weights, optimizer and random state in one safetensors file.
 """
 
 import json
@@ -29,27 +28,19 @@ from stepcut.methods.method import Curve
 from stepcut.progress import Hook, Stage
 
 Rows = NDArray[np.int64]
-Terms = dict[str, Tensor]
-"""The loss and its terms by name; `loss` is minimized."""
-WARM_UP = 3
-"""Iterations before recording, so that all libraries have allocated their memory."""
-SAVE_EVERY = 30.0
-"""Seconds between checkpoints; the first ones follow after 1, 2, 4 ... seconds."""
+Terms = dict[str, Tensor]  # The loss and its terms by name; `loss` is minimized
+WARM_UP = 3  # Iterations before recording, so that all libraries have allocated their memory
+SAVE_EVERY = 30.0  # Seconds between checkpoints; the first ones follow after 1, 2, 4 ... seconds
 
 
 class Batch(NamedTuple):
     """Frames of B videos, T each; shorter videos are padded (`mask` false)."""
 
-    context: Tensor
-    """(B, T, c): row numbers over all videos concatenated."""
-    times: Tensor
-    """(B, T): time of the frame divided by the length of its video."""
-    durations: Tensor
-    """(B,): seconds."""
-    mask: Tensor
-    """(B, T): true on real frames."""
-    padded: bool
-    """Whether there is padding; if not, a loss can skip the mask."""
+    context: Tensor  # (B, T, c): row numbers over all videos concatenated
+    times: Tensor  # (B, T): time of the frame divided by the length of its video
+    durations: Tensor  # (B,): seconds
+    mask: Tensor  # (B, T): true on real frames
+    padded: bool  # Whether there is padding; if not, a loss can skip the mask
 
     def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self[:4]
@@ -62,12 +53,7 @@ class Batch(NamedTuple):
 def context_rows(
     rows: Rows, lengths: int | Rows, offsets: Sequence[float], rate: float | Fraction
 ) -> Rows:
-    """Rows at `offsets` seconds from each of `rows`, clipped to the video: (..., c).
-
-    >>> context_rows(np.array([0, 3]), 4, offsets=(-0.5, 0.0), rate=2)
-    array([[0, 0],
-           [2, 3]])
-    """
+    """Rows at `offsets` seconds from each of `rows`, clipped to the video: (..., c)."""
     moved = rows[..., None] + np.array([round(offset * rate) for offset in offsets], dtype=np.int64)
     return np.asarray(np.minimum(np.maximum(moved, 0), lengths - 1))
 
@@ -81,8 +67,7 @@ def draw(
     rate: float | Fraction,
     count: int = 1,
 ) -> list[Batch]:
-    """Draw `count` batches of `videos` random videos with `frames` random frames in time order;
-    `offsets` are the seconds from a frame to its context."""
+    """Batches of `videos` random videos with `frames` random frames in time order."""
     together = min(videos, len(lengths))
     chosen = np.empty((count, together), np.int64)
     rows = np.zeros((count, together, frames), np.int64)
@@ -116,26 +101,19 @@ def draw(
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of the training loop."""
-
     learning_rate: float
     weight_decay: float
-    iterations: int
-    """Maximum number of iterations."""
+    iterations: int  # Maximum number of iterations
     patience: int
+    # Of the mean loss of `patience` iterations: converged when less than this share below the last
     tolerance: float
-    """Converged when the mean loss of the last `patience` iterations is less than this share below
-    that of the `patience` before. Checked every `patience` iterations."""
-    read_every: int
-    """Iterations between reads of the losses; each read makes a GPU wait."""
-    accumulate: int = 1
-    """Batches per iteration, whose gradients are averaged."""
-    record: bool = False
-    """On a GPU: record one iteration and replay it."""
+    read_every: int  # Iterations between reads of the losses; each read makes a GPU wait
+    accumulate: int = 1  # Batches per iteration, whose gradients are averaged
+    record: bool = False  # On a GPU: record one iteration and replay it
 
 
 def converged(curve: Curve, plan: Plan) -> bool:
-    """Return whether the smoothed loss has stopped falling; see `Plan.tolerance`."""
+    """Whether the smoothed loss has stopped falling; see `Plan.tolerance`."""
     done, span = len(curve.values), plan.patience
     if done < 2 * span or done % span:
         return False
@@ -154,8 +132,7 @@ def train(
     progress: Hook,
     checkpoint: str | os.PathLike[str] | None,
 ) -> Curve:
-    """Train `network` in place and return the loss curve; a `checkpoint` of another `run` is
-    refused."""
+    """In place; returns the loss curve. A `checkpoint` of another `run` is refused."""
     chosen: dict[str, Any] = {"lr": plan.learning_rate, "weight_decay": plan.weight_decay}
     weights = network.parameters()
     optimiser = torch.optim.Adam(weights, fused=True, capturable=plan.record, **chosen)
@@ -220,10 +197,7 @@ def train(
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a run, stored in the file at `path`; without a path nothing is stored.
-
-    `run` identifies settings and data; `random` draws the frames.
-    """
+    """The state of a `run` (settings and data) in a file, if any; `random` draws frames."""
 
     path: str | os.PathLike[str] | None
     run: str
@@ -232,7 +206,7 @@ class Checkpoint:
     random: np.random.Generator
 
     def save(self, curve: Curve, finished: bool, drawn: Mapping[str, Any]) -> None:
-        """Write the state: the `curve`, whether it is `finished`, and the random state `drawn`."""
+        """The `curve`, whether it is `finished`, and the random state `drawn`."""
         if self.path is None:
             return
         moments = self.optimiser.state_dict()["state"].items()
@@ -288,9 +262,10 @@ class Checkpoint:
 
 
 class Recorded:
-    """Run `work`, an iteration that reads nothing back, by replaying a CUDA graph; batches of
-    another shape run without it. Up to `room` batches are copied together, and the graph advances
-    through them: the CPU is free to draw frames.
+    """Run `work`, an iteration that reads nothing back, by replaying a CUDA graph.
+
+    Up to `room` batches are copied together, and the graph advances through them: the CPU is free
+    to draw frames. Batches of another shape run without it.
     """
 
     def __init__(self, work: Callable[[Batch], Terms], room: int) -> None:
@@ -300,7 +275,7 @@ class Recorded:
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, batches: Sequence[Batch]) -> tuple[tuple[str, ...], Tensor]:
-        """Return the names of the terms, and their values: (iterations, names)."""
+        """The names of the terms, and their values: (iterations, names)."""
         rows: list[Tensor] = []
         waiting: list[Batch] = []
         for batch in batches:
@@ -325,7 +300,7 @@ class Recorded:
         return row
 
     def _record(self, batch: Batch) -> None:
-        """Record the graph; recording does not execute the work."""
+        """Recording does not execute the work."""
         self.shapes = batch.shapes()
         zeros = partial(torch.zeros, device="cuda")
         self.held = [zeros(self.room, *x.shape, dtype=x.dtype) for x in batch.parts()]

@@ -21,8 +21,7 @@ LAST = torch.channels_last
 
 
 class TunableBackbone(nn.Module):
-    """A backbone with trainable weights, batch norm folded into convolutions: frames `(n, H, W, 3)`,
-    RGB from 0 to 255, become maps `(n, C, h, w)`."""
+    """With trainable weights: RGB frames `(n, H, W, 3)` to maps `(n, C, h, w)`."""
 
     mean: Tensor
     scale: Tensor
@@ -46,7 +45,7 @@ class TunableBackbone(nn.Module):
         return maps
 
     def settings(self) -> dict[str, Any]:
-        """Describe the network without its weights, ready for JSON."""
+        """The network without its weights, ready for JSON."""
         named = zip(self.names, self.weights, strict=True)
         shapes = {name: list(weight.shape) for name, weight in named}
         about = {"name": self.graph.name, "options": self.graph.options, "shapes": shapes}
@@ -54,7 +53,7 @@ class TunableBackbone(nn.Module):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any]) -> Self:
-        """Rebuild a backbone from its `settings()`, with weights of 0."""
+        """With weights of 0."""
         shapes = settings["shapes"].items()
         weights = {name: np.zeros(shape, np.float32) for name, shape in shapes}
         convs = {name: (w, np.zeros(len(w), np.float32)) for name, w in weights.items()}
@@ -63,23 +62,22 @@ class TunableBackbone(nn.Module):
 
 
 class Frames:
-    """Frames as features, `(n, 3, 224, 224)`: the input of a trainable backbone."""
+    """As features, `(n, 3, 224, 224)`: the input of a trainable backbone."""
 
     name, dim, size, fingerprint = "frames", 3, SIZE, "frames 1"
 
     def extract(self, frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Move the colours of frames `(n, 224, 224, 3)` first."""
+        """Frames `(n, 224, 224, 3)`, colours first."""
         return frames.transpose(0, 3, 1, 2)
 
 
 def as_pictures(rows: NDArray[Any]) -> NDArray[np.uint8]:
-    """Convert frames `(n, H, W, 3)` or `(n, 3, H, W)` to `(n, H, W, 3)`."""
+    """Frames `(n, H, W, 3)` or `(n, 3, H, W)` as `(n, H, W, 3)`."""
     last = rows if rows.shape[-1] == 3 else rows.transpose(0, 2, 3, 1)
     return np.ascontiguousarray(last, dtype=np.uint8)
 
 
 def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
-    """Load a trainable backbone from `backbone`, `weights`, `layer` and `family`."""
     spec = as_spec(**settings)
     if spec.backbone != "resnet50" or spec.weights is None:
         raise OptionError(
@@ -97,8 +95,8 @@ def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
 class FrameEncoder(Encoder):
     """A backbone and the paper's embedder on its maps, as one network on frames.
 
-    Frames pass through the backbone in chunks; the backward pass computes inner values again. The
-    gradient is exact, and memory is bounded by one chunk.
+    Frames pass through the backbone in chunks, and again in the backward pass: memory is bounded
+    by one chunk, and the gradient exact.
     """
 
     def __init__(self, backbone: nn.Module, embedder: MapEncoder, chunk: int) -> None:
@@ -111,11 +109,10 @@ class FrameEncoder(Encoder):
         return self.embedder.trained_on
 
     def store(self, rows: NDArray[Any], _device: torch.device) -> Tensor:
-        """The frames of a video, `(T, H, W, 3)`."""
         return torch.from_numpy(as_pictures(rows))
 
     def embed(self, rows: Tensor, places: Tensor, device: torch.device) -> Tensor:
-        """Embed frames, `(N, dim)`; each frame passes through the backbone once."""
+        """`(N, dim)`; each frame passes through the backbone once."""
         once, where = torch.unique(places, return_inverse=True)
         parts = torch.split(once.to(rows.device), self.chunk)
         again = self.training and torch.is_grad_enabled() and len(parts) > 1

@@ -1,1 +1,1 @@
-"""The commands of the paper: each module has `run(args)` and a text file of options."""
+"""The commands of the paper, each with `run(args)` and a text file of options."""

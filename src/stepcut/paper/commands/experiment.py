@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def is_custom(protocol: str) -> bool:
-    """Whether a protocol is an entry point or `package.module:NAME`."""
+    """An entry point, or `package.module:NAME`."""
     return is_own(protocol) or protocol in registered("protocol")
 
 

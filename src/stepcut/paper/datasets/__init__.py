@@ -1,8 +1,4 @@
-"""Data sets: how to obtain them, and their tasks, videos and annotated timelines.
-
->>> DATASETS["egoprocel"]
-<DataSet egoprocel: EgoProceL, 16 tasks>
-"""
+"""Data sets: how to obtain them, and their tasks, videos and annotated timelines."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,12 +17,11 @@ SEGMENTATION = DATASETS["segmentation"]
 
 
 def find_dataset(name: str) -> DataSet:
-    """Return a data set by name: one of `DATASETS`, or one that a plugin registers."""
+    """One of `DATASETS`, or one that a plugin registers."""
     return find("dataset", name, DATASETS, "data set")
 
 
 def all_datasets() -> dict[str, DataSet]:
-    """Return the data sets of stepcut, then those that plugins register."""
     return {name: find_dataset(name) for name in (*DATASETS, *registered("dataset"))}
 
 

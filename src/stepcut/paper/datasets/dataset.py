@@ -37,26 +37,21 @@ class TaskVideo:
     """
 
     name: str
-    path: Path | None = None
-    """The video file, if there is one."""
+    path: Path | None = None  # The video file, if there is one
+    # Backbone name -> `.npy` or `.safetensors` file of rows (T, d) or maps (T, C, h, w)
     features: Mapping[str, Path] = field(default_factory=dict)
-    """Backbone name -> `.npy` or `.safetensors` file of rows (T, d) or maps (T, C, h, w)."""
-    rate: Fraction | None = None
-    """Feature rows per second: row i is at time i / rate."""
-    duration: float | None = None
-    """Seconds."""
-    timeline: Timeline | None = None
-    """The annotated steps, in seconds; None without an annotation."""
+    rate: Fraction | None = None  # Feature rows per second: row i is at time i / rate
+    duration: float | None = None  # Seconds
+    timeline: Timeline | None = None  # The annotated steps, in seconds; None without an annotation
+    # Further metadata: person, environment, view
     about: Mapping[str, str] = field(default_factory=dict)
-    """Further metadata: person, environment, view."""
+    # (step, kind of mistake), if the data set labels mistakes; "missing step" for an omitted one
     errors: tuple[tuple[str, str], ...] = ()
-    """(step, kind of mistake), if the data set labels mistakes; "missing step" for an omitted step.
-    """
+    # Whether the feature files are arrays (d, T), as published for action segmentation
     frames_last: bool = False
-    """Whether the feature files are arrays (d, T), as published for action segmentation."""
 
     def open_features(self, backbone: str, rate: Rate | None = None) -> Features:
-        """Open the features of a `backbone`; `rate` counts if the file has none."""
+        """Of a `backbone`; `rate` counts if the file has none."""
         path, rate = choose("backbone", backbone, self.features).absolute(), rate or self.rate or 1
         if path.suffix == ".txt":
             rows = np.loadtxt(path, dtype=np.float32, ndmin=2)
@@ -68,7 +63,7 @@ class TaskVideo:
         return replace(found, path=str(path))
 
     def read_features(self, backbone: str) -> NDArray[np.float32]:
-        """Read the features of a `backbone`, (T, d) or maps (T, C, h, w)."""
+        """(T, d), or maps (T, C, h, w)."""
         return np.array(self.open_features(backbone).rows, dtype=np.float32)
 
 
@@ -85,10 +80,9 @@ class Task:
     name: str
     videos: list[TaskVideo]
     steps: tuple[str, ...]
+    # The annotated partial order, if there is one: (before, after) by step name
     graph: tuple[tuple[str, str], ...] | None = None
-    """The annotated partial order, if there is one: (before, after) by step name."""
-    defects: tuple[str, ...] = ()
-    """Known defects of the files."""
+    defects: tuple[str, ...] = ()  # Known defects of the files
 
     def __iter__(self) -> Iterator[TaskVideo]:
         return iter(self.videos)
@@ -101,11 +95,10 @@ class Task:
 
     @property
     def timelines(self) -> dict[str, Timeline]:
-        """Video name -> annotated timeline, for annotated videos."""
         return {video.name: video.timeline for video in self.videos if video.timeline is not None}
 
     def with_features(self, backbone: str) -> Self:
-        """Return the task with only the videos that have features of this `backbone`."""
+        """Only the videos that have features of this `backbone`."""
         return replace(self, videos=[video for video in self.videos if backbone in video.features])
 
 
@@ -125,7 +118,7 @@ class TaskInfo(NamedTuple):
 
 @dataclass
 class Loaded:
-    """The contents of a root: tasks, and lines on missing and on inconsistent files."""
+    """Tasks of a root, and lines on missing and on inconsistent files."""
 
     tasks: list[Task] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -149,33 +142,27 @@ class DataSet:
 
     name: str
     title: str
-    reader: str
-    """`module:function`, called with a root and a `Loaded` to fill."""
-    options: Sequence[str] = ()
-    """Further options of the reader."""
+    reader: str  # `module:function`, called with a root and a `Loaded` to fill
+    options: Sequence[str] = ()  # Further options of the reader
     about: str = ""
-    citation: str = ""
-    """BibTeX."""
+    citation: str = ""  # BibTeX
     licence: str = ""
-    obtain: str = ""
-    """How to obtain it."""
-    tree: str = ""
-    """The expected folder tree below the root."""
-    rate: str = ""
-    """Frame rates."""
+    obtain: str = ""  # How to obtain it
+    tree: str = ""  # The expected folder tree below the root
+    rate: str = ""  # Frame rates
     tasks: Mapping[str, TaskInfo] = field(default_factory=dict)
+    # What -> web address. The videos must not be redistributed
     sources: Mapping[str, str] = field(default_factory=dict)
-    """What -> web address. The videos must not be redistributed."""
+    # Published figures: total hours; steps and seconds per video as means over tasks
     published: Mapping[str, float] = field(default_factory=dict)
-    """Published figures: total hours; steps and seconds per video as means over tasks."""
+    # File -> SHA-256 of the published file
     checksums: Mapping[str, str] = field(default_factory=dict)
-    """File -> SHA-256 of the published file."""
 
     def __repr__(self) -> str:
         return f"<DataSet {self.name}: {self.title}, {len(self.tasks)} tasks>"
 
     def load(self, root: str | Path | Sequence[str | Path], **options: Any) -> list[Task]:
-        """Load the tasks below a `root`; see `stepcut.paper.datasets.load`."""
+        """See `stepcut.paper.datasets.load`."""
         loaded = self.examine(root, **options)
         if not loaded.tasks:
             absent = " ".join(loaded.missing[:3]) or "It contains no task."
@@ -241,8 +228,7 @@ class Shelf:
         about: Mapping[str, str] | None = None,
         errors: tuple[tuple[str, str], ...] = (),
     ) -> TaskVideo:
-        """The video that has any of `names`, the first of which is its own; its `length` is used if
-        no list of lengths and no file has it."""
+        """Of any of `names`, the first its own; `length` counts if no list or file has it."""
         name, file = names[0], next((self.videos[n] for n in names if n in self.videos), None)
         listed = next((self.lengths[n] for n in names if n in self.lengths), None)
         length = listed or (None if file is None else video_duration(file)) or length
@@ -252,8 +238,7 @@ class Shelf:
         return TaskVideo(name, file, dict(features), rate, length, timeline, about or {}, errors)
 
     def match(self, loaded: Loaded, optional: Iterable[str] = (), place: str = "videos") -> None:
-        """Report annotated videos without files, and files without an annotation except `optional`
-        ones; `place` is the folder of videos."""
+        """Report annotated videos without files, and files, not `optional`, without annotations."""
         videos = [video for task in loaded.tasks for video in task]
         files = {name: next(iter(held.values())) for name, held in self.features.items()}
         files |= self.videos
@@ -277,7 +262,7 @@ def first_of(root: Path, *places: str) -> Path | None:
 
 
 def find_videos(root: Path, loaded: Loaded | None = None) -> dict[str, Path]:
-    """Video name -> file, of all videos below `root`; `loaded` reports files of equal name."""
+    """Video name -> file, below `root`; `loaded` reports files of equal name."""
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("[!.]*")):
         if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
@@ -289,8 +274,7 @@ def find_videos(root: Path, loaded: Loaded | None = None) -> dict[str, Path]:
 
 
 def find_features(root: Path) -> dict[str, dict[str, Path]]:
-    """Video name -> backbone -> `features/<backbone>/<name>.npy` or .safetensors; files directly in
-    `features` belong to a backbone called "features"."""
+    """Video name -> backbone -> file; files directly in `features` are of "features"."""
     found: dict[str, dict[str, Path]] = {}
     for folder, suffix in product(("features/*", "features"), ("npy", "safetensors")):
         for path in sorted(root.glob(f"{folder}/[!.]*.{suffix}")):
@@ -299,9 +283,5 @@ def find_features(root: Path) -> dict[str, dict[str, Path]]:
 
 
 def plain_name(text: str) -> str:
-    """Reduce `text` to lower-case letters and digits, to compare names.
-
-    >>> plain_name("EGTEA_Gaze+") == plain_name("egtea gaze")
-    True
-    """
+    """Lower-case letters and digits, to compare names."""
     return re.sub(r"[^a-z0-9]", "", text.lower())

@@ -1,5 +1,4 @@
-"""EgoProceL: 16 egocentric tasks, from the published annotation tree or one JSON file; its features by
-HiERO (ICCV 2025)."""
+"""EgoProceL: 16 egocentric tasks, from the published tree or one JSON file; features by HiERO."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,19 +29,16 @@ CAMERAS = {
 }
 VIEWS = {view: str(number) for view, number in CAMERAS.items()}
 TENT_ENDING = ".egoprocel.ann"
+# Frames per second of the JSON file: then lengths are whole seconds, and MECCANO's mean the
+# published
 RATE = Fraction(10)
-"""Frames per second of the JSON file. Every video's last frame ends in 9, a whole number of seconds
-at 10 fps, and MECCANO's mean length is the published 20.7 minutes."""
 MOST_VIEWS = 6  # lists per recording in the JSON file
 SLACK = 50  # frames: largest difference of step starts between two views of a recording
 UNLABELLED = "0"
 
 
 def read(root: Path, loaded: Loaded, view: str = "egocentric") -> None:
-    """Add the tasks in the published tree, or in `egoprocel.json`, to `loaded`.
-
-    `view` is the camera of CMU-MMAC: egocentric, top, back, left or right.
-    """
+    """The tasks in the published tree or `egoprocel.json`; `view` is the camera of CMU-MMAC."""
     choose("view", view, VIEWS)
     (_read_json if (root / "egoprocel.json").is_file() else _read_tree)(root, loaded, view)
 
@@ -73,7 +69,7 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
 
 
 def _shelf_of(shelf: Shelf, place: str) -> Shelf:
-    """The shelf of one task: videos in its folder have priority over others of the same name."""
+    """Videos in the folder of the task have priority over others of the same name."""
     whole, own = shelf.root / "videos", copy(shelf)
     places = (place, place.partition("/")[0]) if shelf.videos else ()
     folder = next(filter(None, (_same_folder(whole, each) for each in places)), None)
@@ -120,18 +116,14 @@ def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
 
 
 def camera_view(name: str) -> str:
-    """The view of a CMU-MMAC file, from the camera number in its name, or else that number.
-
-    >>> camera_view("S07_Brownie_7150991-1431")
-    'egocentric'
-    """
+    """Of a CMU-MMAC file: by the camera number in its name, or else that number."""
     match = re.search(r"_(\d{7})-\d+$", name)
     number = match[1] if match else ""
     return next((view for view, camera in VIEWS.items() if camera == number), number)
 
 
 def _same_folder(root: Path, place: str) -> Path | None:
-    """Find a folder by name, ignoring case and punctuation."""
+    """By name, ignoring case and punctuation."""
     here: Path | None = root
     for part in place.split("/"):
         folders = [] if here is None else [p for p in here.iterdir() if p.is_dir()]
@@ -139,8 +131,8 @@ def _same_folder(root: Path, place: str) -> Path | None:
     return here
 
 
+# One list of `egoprocel.json`: (action, first frame, last frame), including background
 Frames = Sequence[tuple[str, int, int]]
-"""One list of `egoprocel.json`: (action, first frame, last frame), including background."""
 
 
 def _steps(frames: Frames) -> Frames:
@@ -148,7 +140,7 @@ def _steps(frames: Frames) -> Frames:
 
 
 def _read_json(root: Path, loaded: Loaded, view: str) -> None:
-    """Read all tasks of `egoprocel.json`, with the videos and features beside it."""
+    """All tasks of `egoprocel.json`, with the videos and features beside it."""
     shelf, path = Shelf(root), root / "egoprocel.json"
     names = {}
     if (root / "id2action.txt").is_file():
@@ -174,8 +166,10 @@ def _read_json(root: Path, loaded: Loaded, view: str) -> None:
 
 
 def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
-    """Group lists by recording: neighbours with the same steps at nearly the same times; a camera
-    may stop early, so the shorter list only needs to match the beginning of the longer."""
+    """Group lists by recording: neighbours with the same steps at nearly the same times.
+
+    A camera may stop early, so the shorter list only needs to match the beginning of the longer.
+    """
     groups: list[list[Frames]] = []
     for frames in lists:
         last = groups[-1] if groups else []
@@ -193,7 +187,7 @@ def collapse_views(lists: Sequence[Frames]) -> list[list[Frames]]:
 
 
 def fullest(views: Sequence[Frames]) -> Frames:
-    """Return the first of `views` with the most steps."""
+    """The first of `views` with the most steps."""
     return max(views, key=lambda frames: len(_steps(frames)))
 
 
@@ -238,16 +232,14 @@ def _read_lists(
 
 # ------------------------------------------------------------------ the features of HiERO
 
-STRIDE = 16
-"""Frames per row."""
+STRIDE = 16  # Frames per row
 
 
 def convert(root: Path, loaded: Loaded, fps: Rate | None = None) -> list[Path]:
-    """Convert `features/<backbone>/**/<video>.pt` below `root`, a tensor (rows, d) with a row per 16
-    frames each, to `features/<backbone>/<video>.safetensors`; return the new files.
+    """Convert `features/<backbone>/**/<video>.pt`, (rows, d), to .safetensors; return new files.
 
-    The rate is `fps` / 16; without `fps`, the number of rows divided by the length of the video.
-    `loaded` has the lengths, and gets the files that cannot be converted.
+    The rate is `fps` / `STRIDE`, or else rows by the length of the video. `loaded` has the
+    lengths, and gets the files that cannot be converted.
     """
     files = sorted(root.glob("features/*/**/[!.]*.pt"))
     if not files:

@@ -1,5 +1,4 @@
-"""Instructional videos: CaptainCook4D, 24 recipes with task graphs and deliberate mistakes; CrossTask, 18
-tasks with ordered steps; ProceL, 12 tasks."""
+"""Instructional videos: CaptainCook4D with task graphs and mistakes, CrossTask and ProceL."""
 
 import re
 from collections.abc import Sequence
@@ -27,20 +26,18 @@ from stepcut.paper.datasets.dataset import (
 from stepcut.timeline import Segment
 
 COOKED, CROSSTASK, PROCEL = (DATASETS[name] for name in ("captaincook4d", "crosstask", "procel"))
-RATE = Fraction(1)
-"""Published features have one row per second."""
+RATE = Fraction(1)  # Published features have one row per second
 
 # ------------------------------------------------------------------ CaptainCook4D
 
 STEPS, ERRORS = "complete_step_annotations.json", "error_annotations.json"
 PLACES = tuple(f"{place}/{STEPS}" for place in ("annotations", "annotations/annotation_json"))
+# Name, metadata and steps (description, start, end) of a recording
 Recording = tuple[str, dict[str, str], list[tuple[str, float, float]]]
-"""Name, metadata and steps (description, start, end) of a recording."""
 
 
 def read_captaincook4d(place: Path, loaded: Loaded) -> None:
-    """Add all recipes at `place`, or in its subfolders with annotations; omitted steps (start -1)
-    are errors, not segments."""
+    """From `place`, or its subfolders with annotations; omitted steps (start -1) are errors."""
     alone = first_of(place, *PLACES) is not None
     for root in [place] if alone else sorted(p for p in place.iterdir() if p.is_dir()):
         if steps_file := first_of(root, *PLACES):
@@ -95,11 +92,7 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
 
 
 def step_name(description: str) -> str:
-    """Return the description of a step without its leading verb.
-
-    >>> step_name("Coat -Coat a 6-oz. ramekin cup"), step_name("melt-In a large mug, melt butter")
-    ('Coat a 6-oz. ramekin cup', 'In a large mug, melt butter')
-    """
+    """A description without its leading verb, as in "Coat -Coat a cup", "melt-In a mug, melt it"."""
     _verb, dash, rest = description.partition("-")
     return " ".join((rest if dash and rest.strip() else description).split())
 
@@ -107,8 +100,10 @@ def step_name(description: str) -> str:
 def _read_graph(
     root: Path, recipe: str, recordings: list[Recording], loaded: Loaded
 ) -> tuple[dict[str, str], tuple[tuple[str, str], ...] | None]:
-    """Description -> step name in the order of the task graph, and its edges by name; step numbers
-    differ between annotations and graphs, so the description identifies a step."""
+    """Description -> step name in the order of the task graph, and its edges by name.
+
+    Step numbers differ between annotations and graphs, so the description identifies a step.
+    """
     folder = first_of(root, "task_graphs", "annotations/task_graphs") or root / "task_graphs"
     path = folder / f"{plain_name(recipe)}.json"
     names: dict[str, str] = {}
@@ -152,7 +147,7 @@ def _read_errors(path: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]
 
 
 def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:
-    """Read segments from lines of step number, start and end; wrong ones are reported."""
+    """From lines of step number, start and end; wrong ones are reported."""
     segments = []
     named = {str(number): step for number, step in enumerate(steps, start=1)}
     for line, text in enumerate(read_text(path).split("\n"), start=1):
@@ -172,7 +167,7 @@ def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segm
 
 
 def read_crosstask(place: Path, loaded: Loaded) -> None:
-    """Add the 18 primary tasks; every annotation file is a video."""
+    """The 18 primary tasks; every annotation file is a video."""
     release = (first_of(place, "crosstask_release") or place) / "tasks_primary.txt"
     folder, addresses = release.parent / "annotations", release.with_name("videos.csv")
     source = CROSSTASK.sources["annotations and features"]
@@ -224,13 +219,13 @@ def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def _as_steps(names: Sequence[str]) -> tuple[str, ...]:
-    """Step names without needless spaces; equal ones are told apart by their numbers."""
+    """Without needless spaces; equal ones are told apart by their numbers."""
     named = [" ".join(name.split()) for name in names]
     return tuple(tell_apart(enumerate(named, start=1)).values())
 
 
 def read_procel(place: Path, loaded: Loaded) -> None:
-    """Add the 12 tasks, from `data.mat` or from text files converted from it."""
+    """The 12 tasks, from `data.mat` or from text files converted from it."""
     base, source = first_of(place, "ProceL_dataset") or place, PROCEL.sources
     shelf, every = Shelf(place), dict[str, Path]()
     for name in PROCEL.tasks:
@@ -256,8 +251,7 @@ def read_procel(place: Path, loaded: Loaded) -> None:
 
 
 def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:
-    """Steps and segments from MATLAB cells: `grammar` (K, 1), `key_steps_time` (N, 1) of (K, 1) of
-    (m, 2)."""
+    """From MATLAB cells: `grammar` (K, 1), `key_steps_time` (N, 1) of (K, 1) of (m, 2)."""
     from scipy.io import loadmat
 
     path = folder / "data.mat"
@@ -284,7 +278,7 @@ def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, 
 
 
 def _video_names(path: Path, count: int, loaded: Loaded) -> list[str]:
-    """Names in readme.txt, or numbers if they do not match the annotated videos."""
+    """In readme.txt, or numbers if they do not match the annotated videos."""
     text = read_text(path) if path.is_file() else ""
     rows = [line.split("\t") for line in text.split("\n") if line.strip()]
     names = [row[1].strip() for row in rows if len(row) > 1]

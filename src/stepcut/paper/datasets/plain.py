@@ -18,8 +18,7 @@ LABELS = ("annotations", "labels", "groundTruth")
 
 
 def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
-    """Add the task in folder `place`, or in its subfolders; `rate` is that of label files in
-    frames."""
+    """The task in folder `place`, or in its subfolders; `rate` is that of label files in frames."""
     inside = [place] if _is_task(place) else sorted(place.iterdir())
     folders = [each for each in inside if each.is_dir() and _is_task(each)]
     if not folders:
@@ -30,7 +29,7 @@ def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
 def read_task(
     folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()
 ) -> Task:
-    """Read a `folder` as one task of these `steps`, or of those that occur."""
+    """Of these `steps`, or of those that occur."""
     shelf = Shelf(folder, find_videos(first_of(folder, "videos") or folder, loaded))
     timelines = _timelines(folder, loaded, rate)
     try:
@@ -57,10 +56,10 @@ def read_task(
 
 
 def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
-    """Add the activities of `groundTruth/`, `features/` and `mapping.txt`; `rate` is that of frames.
+    """The activities of `groundTruth/`, `features/` and `mapping.txt`; `rate` is that of frames.
 
-    This is the layout of Breakfast, 50Salads, YTI and Desktop Assembly. An activity is a folder of
-    `features/`, or part of the name of a video, or else the data set is one.
+    As Breakfast, 50Salads, YTI and Desktop Assembly. An activity is a folder of `features/`, or
+    part of the name of a video, or else the data set is one.
     """
     folder = place / "groundTruth"
     if not folder.is_dir():
@@ -105,7 +104,7 @@ def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> 
 
 
 def _activity(name: str, file: Path | None, place: Path) -> str:
-    """Name of the activity of a video; names end in it in Breakfast, and begin with it in YTI."""
+    """Names of videos end in it in Breakfast, and begin with it in YTI."""
     if file is not None and file.parent.name != "features":
         return file.parent.name
     match = re.fullmatch(r"P\d+_.+_P\d+_(\w+)|(\w+)_\d{4}", name)
@@ -113,7 +112,7 @@ def _activity(name: str, file: Path | None, place: Path) -> str:
 
 
 def read_kitchen(place: Path, loaded: Loaded) -> None:
-    """Add a rendered toy kitchen; `graph.json` has its steps and their order."""
+    """Its `graph.json` has the steps and their order."""
     if not (place / "graph.json").is_file():
         loaded.missing.append(
             f"{place}/graph.json: absent. Render a kitchen there: "

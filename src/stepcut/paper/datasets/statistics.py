@@ -15,26 +15,24 @@ MORE = ["segments", "hours", "video minutes", "segment seconds"]
 
 
 class Figures(NamedTuple):
-    """A row of the table: figures of the annotated videos of one task or several."""
+    """Of the annotated videos of one task or several: a row of the table."""
 
     task: str
     videos: int
     steps: int
+    # F = mean_n(annotated duration / video duration), over videos of known length
     foreground: float | None
-    """F = mean_n(annotated duration / video duration), over videos of known length."""
+    # M = 1 - sum_n u_n / sum_n K, with u_n distinct steps in video n, K steps of its task
     missing: float | None
-    """M = 1 - sum_n u_n / sum_n K, with u_n distinct steps in video n, K steps of its task."""
-    repeated: float | None
-    """R = 1 - sum_n u_n / sum_n g_n, with g_n the segments in video n."""
+    repeated: float | None  # R = 1 - sum_n u_n / sum_n g_n, with g_n the segments in video n
     segments: int
     hours: float
-    video_minutes: float | None
-    """Mean length of videos of known length."""
+    video_minutes: float | None  # Mean length of videos of known length
     segment_seconds: float | None
 
 
 def count(tasks: Sequence[Task], name: str = "total") -> Figures:
-    """Compute the figures of `tasks` together, as a row called `name`."""
+    """Of `tasks` together, as a row called `name`."""
     timelines = [timeline for task in tasks for timeline in task.timelines.values()]
     lengths = [timeline.duration for timeline in timelines if timeline.duration]
     ratios = [covered(timeline) / timeline.duration for timeline in timelines if timeline.duration]
@@ -56,7 +54,7 @@ def count(tasks: Sequence[Task], name: str = "total") -> Figures:
 
 
 def covered(timeline: Timeline) -> float:
-    """Seconds of a `timeline` that at least one segment covers; overlaps count once."""
+    """Seconds that at least one segment covers; overlaps count once."""
     last = max((segment.end for segment in timeline), default=0.0)
     return max(timeline.end, last) - sum(end - start for start, end in timeline.gaps())
 
@@ -64,8 +62,7 @@ def covered(timeline: Timeline) -> float:
 def statistics(
     tasks: Sequence[Task], title: str = "", more: bool = False, published: DataSet | None = None
 ) -> Table:
-    """The table of statistics of `tasks`; `more` adds counts, hours, lengths, means over tasks, and
-    the published figures."""
+    """`more` adds counts, hours, lengths, means over tasks, and the published figures."""
     counted, total = [count([task], task.name) for task in tasks], count(tasks)
     columns = [*COLUMNS, *(MORE if more else [])]
     rows: list[list[Cell]] = []
@@ -86,10 +83,9 @@ def statistics(
 
 
 def leaderboard() -> Table:
-    """Published results on EgoProceL, each with its matching, K and source.
+    """Published results on EgoProceL, each with its matching, K and source, as read there.
 
-    `leaderboard.csv` has only figures that were read at their source. Baselines that ignore the
-    video are scored by stepcut on the true annotations, under the same matching.
+    Baselines that ignore the video are scored on the true annotations, under the same matching.
     """
     text = (Path(__file__).parent / "leaderboard.csv").read_text(encoding="utf-8")
     head, *rows = csv.reader(text.splitlines())
@@ -108,7 +104,7 @@ def leaderboard() -> Table:
 
 @drawn_with(FIXED)
 def plot_statistics(table: Table, path: str | Path) -> None:
-    """Draw foreground, missing and repeated as bars, to a PNG, SVG or PDF `path`."""
+    """Foreground, missing and repeated as bars, to a PNG, SVG or PDF `path`."""
     from matplotlib.figure import Figure
 
     rows = [row for row in table.rows if isinstance(row[3], float)]

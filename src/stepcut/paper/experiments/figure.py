@@ -21,8 +21,7 @@ CUTS = {
     "subset selection (SS)": "tc3i + subset",
     "ProCut (PCM)": "tc3i + procut",
 }
-SHOWN = 4
-"""Videos of a correspondence figure, and at most so many steps."""
+SHOWN = 4  # Videos of a correspondence figure, and at most so many steps
 
 
 def draw_figure(
@@ -41,8 +40,8 @@ def draw_figure(
 ) -> str:
     """Draw true and predicted steps of videos, or the same steps across four videos.
 
-    Clusters take the names of the annotated steps that they match under `strict` over all videos of
-    the task. A cluster without a match keeps its number.
+    Clusters take the names of the annotated steps that they match under `strict` over all videos
+    of the task. A cluster without a match keeps its number.
 
     Parameters
     ----------
@@ -142,8 +141,7 @@ def _segment(work: Work, names: Sequence[str]) -> tuple[dict[str, Timeline], flo
 def draw_correspondences(
     timelines: Mapping[str, Timeline], films: Mapping[str, str | os.PathLike[str] | None]
 ) -> Any:
-    """Draw the timelines of videos one below the other, lines between the segments of a step, and, of
-    videos with a file, a frame of each of the steps that most of them share."""
+    """Timelines with lines between the segments of a step, and frames of shared steps."""
     from matplotlib.figure import Figure
     from matplotlib.image import imread
     from matplotlib.patches import ConnectionPatch, Patch
@@ -192,7 +190,6 @@ def draw_correspondences(
 
 
 def _longest(timeline: Timeline, step: str) -> Segment | None:
-    """The longest segment of a step."""
     segments = [segment for segment in timeline if segment.step == step]
     return max(segments, key=lambda segment: segment.duration) if segments else None
 

@@ -33,14 +33,12 @@ from stepcut.toy.script import DEFAULTS
 log = logging.getLogger("stepcut")
 
 Root = str | os.PathLike[str]
-Kind = str | FeatureSpec | None
-"""The name of existing features, how to extract them, or None."""
+Kind = str | FeatureSpec | None  # The name of existing features, how to extract them, or None
+# Features (with their file) and length in seconds by video, and notes
 Found = tuple[dict[str, tuple[Features, float]], list[str]]
-"""Features (with their file) and length in seconds by video, and notes."""
 
 MAPS = {"keep": "all maps stay in the cache", "stream": "those of one task at a time"}
-SLACK = 2.0
-"""Seconds by which features may miss the end of their video."""
+SLACK = 2.0  # Seconds by which features may miss the end of their video
 TOY_VIEWS = {"egocentric": "ego", "side": "side"}
 
 
@@ -50,17 +48,13 @@ class Material:
 
     task: Task
     view: str
-    durations: dict[str, float]
-    """Lengths of the videos used, in seconds."""
+    durations: dict[str, float]  # Lengths of the videos used, in seconds
+    # Video -> file of rows (T, d) or (T, C, h, w); empty without features and videos
     features: dict[str, Path] = field(default_factory=dict)
-    """Video -> file of rows (T, d) or (T, C, h, w); empty without features and videos."""
     rate: float = 1.0
-    described: str | None = None
-    """Description of the features."""
-    notes: Sequence[str] = ()
-    """Assumptions, and excluded videos."""
-    fingerprint: str = field(init=False)
-    """Changes when the annotations or the features change."""
+    described: str | None = None  # Description of the features
+    notes: Sequence[str] = ()  # Assumptions, and excluded videos
+    fingerprint: str = field(init=False)  # Changes when the annotations or the features change
 
     def __post_init__(self) -> None:
         # Computed now: streamed maps are deleted before the results are written.
@@ -107,8 +101,8 @@ class Material:
 class Source:
     """The tasks of an experiment, and where the features of their videos come from.
 
-    The arguments are those of `run_experiment`. With `views`, every camera is loaded; `datasets`
-    are those that a table compares.
+    Arguments as of `run_experiment`; `views`: load every camera; `datasets`: that a table
+    compares.
     """
 
     data: Any
@@ -131,8 +125,8 @@ class Source:
         # Absolute, because a worker may have another working folder.
         place = cache_dir() / "experiments" if self.folder is None else Path(self.folder)
         self.place = place.absolute()
+        # The name of the data set, and its tasks, each with its camera or data set
         self.name, self.found = self._find_tasks()
-        """The name of the data set, and its tasks, each with its camera or data set."""
         self.kinds: dict[str, Kind] = {}
         # Cameras share features; data sets do not.
         for group in dict.fromkeys(view if self.datasets else "" for view, _ in self.found):
@@ -142,7 +136,7 @@ class Source:
                 log.warning("%s", cost)
 
     def material(self, view: str, task: Task) -> Material | None:
-        """Collect the material of a task from one view; None without usable videos."""
+        """Of a task from one view; None without usable videos."""
         kind = self.kinds[view if self.datasets else ""]
         true = {v.name: v for v in task if v.timeline is not None and len(v.timeline)}
         if kind is None:
@@ -166,7 +160,7 @@ class Source:
         return Material(task, view, lengths, files, float(rates[0]), described, notes)
 
     def _read(self, true: Mapping[str, TaskVideo], kind: str) -> Found:
-        """Read existing features of annotated videos; note assumptions."""
+        """Existing features of annotated videos; notes assumptions."""
         found, notes = {}, []
         for name, video in true.items():
             if kind not in video.features:
@@ -187,7 +181,7 @@ class Source:
         return found, notes
 
     def _extract(self, true: Mapping[str, TaskVideo], spec: FeatureSpec) -> Found:
-        """Extract features of annotated videos; failed videos are excluded."""
+        """Of annotated videos; failed videos are excluded."""
         names = {str(video.path): name for name, video in true.items() if video.path is not None}
         if not names:
             return {}, []
@@ -351,7 +345,7 @@ def _describe(one: Features, kind: str | FeatureSpec) -> str:
 
 
 def _which(data: str) -> tuple[str, str]:
-    """Return kind and folder of a data set: from NAME:DIR, or the first kind that finds tasks."""
+    """Kind and folder: from NAME:DIR, or the first kind that finds tasks."""
     name, colon, root = data.partition(":")
     expected = all_datasets()
     if colon and name in expected:

@@ -26,16 +26,14 @@ from stepcut.paper.datasets import DATASETS
 from stepcut.tables import Cell, Spread, Table
 
 FORMAT = "stepcut experiment 1"
+# Required fields of a results file
 PARTS = {"experiment", "data", "features", "steps", "seeds", "versions", "tasks", "cells", "notes"}
-"""Required fields of a results file."""
-NOTES = 4
-"""Notes shown below a table; the results file has all of them."""
+NOTES = 4  # Notes shown below a table; the results file has all of them
 
+# Protocols that score every cell; discovered steps have no names, so `named` is excluded
 SCORED = [name for name in PROTOCOLS if name != "named"]
-"""Protocols that score every cell; discovered steps have no names, so `named` is excluded."""
 
-Key = tuple[str | int, ...]
-"""A row of a table: its name, then camera and K where they vary."""
+Key = tuple[str | int, ...]  # A row of a table: its name, then camera and K where they vary
 Cells = list[dict[str, Any]]
 
 
@@ -66,11 +64,10 @@ def choose_protocol(name: str, scored: Iterable[str] = SCORED) -> str:
 def read_published() -> list[dict[str, str]]:
     """All figures that the paper (Bansal, Arora, Jawahar, ECCV 2022) reports.
 
-    The protocol of a third-person row is the most likely one; it cannot be verified without the
-    videos. `framewise` is what the authors' code computes. Rows whose precision is far below the
-    recall come from Shen et al., who count background in the precision. The uniform baseline
-    assigns every frame to a step, so its precision cannot exceed its recall there: its ProceL row
-    follows the other protocol.
+    `framewise` is what the authors' code computes; the protocol of a third-person row is the most
+    likely one. Rows whose precision is far below the recall come from Shen et al., who count
+    background in it. The uniform baseline assigns every frame to a step, so its precision cannot
+    exceed its recall there: its ProceL row follows the other protocol.
     """
     text = (Path(__file__).parent / "published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
@@ -146,7 +143,7 @@ class Results:
         )
 
     def file_name(self) -> str:
-        """A file name that is unique to settings, data, code and figures."""
+        """Unique to settings, data, code and figures."""
         left_out = ("cells", "notes", "made", "format")
         kept = {name: value for name, value in self.record.items() if name not in left_out}
         kept["cells"] = [[cell["cell"], cell["figures"]] for cell in self.record["cells"]]
@@ -213,7 +210,7 @@ class Results:
         save_figure(figure, path)
 
     def rows(self) -> dict[Key, Cells]:
-        """Return the cells of every row in the order of the table; custom rows are last."""
+        """The cells of every row in the order of the table; custom rows are last."""
         varied = ["row", *(["view"] * self.experiment.views)]
         varied += ["steps"] if self.experiment.steps else []
         found: dict[Key, Cells] = {}
@@ -231,7 +228,7 @@ class Results:
         return [choose_protocol(each, scored) for each in shown]
 
     def _column(self, of: Mapping[str, Any]) -> str:
-        """Column of a task or cell: a part of EgoProceL, a data set, or a task."""
+        """Of a task or cell: a part of EgoProceL, a data set, or a task."""
         if self.experiment.datasets:
             return str(of["view"])
         task, parts = str(of["task"]), DATASETS["egoprocel"].tasks
@@ -252,13 +249,13 @@ class Results:
         return values
 
     def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
-        """Mean over columns, as in the paper: every part has the same weight."""
+        """Over columns, as in the paper: every part has the same weight."""
         parts = self._by_column(cells).values()
         seeds = np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0)
         return Spread.of(seeds.tolist())
 
     def _published(self, key: Key, protocol: str, columns: list[str]) -> list[Cell]:
-        """Published figures of this row; empty without any for this data, K and protocol."""
+        """Of this row; empty without any for this data, K and protocol."""
         steps = str(key[-1] if self.experiment.steps else self.record["steps"])
         wanted = {"table": self.experiment.name, "row": key[0], "protocol": protocol}
         wanted["camera"] = key[1] if self.experiment.views else ""

@@ -56,24 +56,22 @@ from stepcut.settings import SEEDS, build, check_number
 from stepcut.timeline import Timeline, unnamed
 from stepcut.version import __version__, versions
 
-Settings = tuple[dict[str, Any], dict[str, Any]]
-"""Of the embedder and of the segmenter."""
+Settings = tuple[dict[str, Any], dict[str, Any]]  # Of the embedder and of the segmenter
 
 # ------------------------------------------------------------------ rows and cells
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: what embeds the frames, and what segments the embeddings."""
+    """Of a table: what embeds the frames, and what segments the embeddings."""
 
     name: str
+    # "none" (ignores the video), "raw" or "smooth" features, "method" (the segmenter is a whole
+    # method), or the loss of a trained embedder: a name or `package.module:function`
     embedding: str
-    """"none" (ignores the video), "raw" or "smooth" features, "method" (the segmenter is a whole
-    method), or the loss of a trained embedder: a name or `package.module:function`."""
-    segmenter: str
-    """A method: a name or `package.module:Class`."""
+    segmenter: str  # A method: a name or `package.module:Class`
+    # Settings of this row alone, as on the command line
     settings: tuple[tuple[str, Any], ...] = ()
-    """Settings of this row alone, as on the command line."""
 
     @property
     def trained(self) -> bool:
@@ -81,7 +79,7 @@ class Row:
 
     @property
     def loss_code(self) -> list[str]:
-        """The source of a custom loss, which identifies what it computes."""
+        """Its source identifies what a custom loss computes."""
         return [_source(find_loss(self.embedding))] if is_own(self.embedding) else []
 
     @property
@@ -94,13 +92,10 @@ def _source(part: Any) -> str:
 
 
 def read_row(text: str, known: Iterable[str] = ()) -> Row:
-    """Read a row, `[NAME=]WHAT[; KEY=VALUE ...]`; its name is NAME, or the whole text.
+    """Read `[NAME=]WHAT[; KEY=VALUE ...]`; its name is NAME, or the whole text.
 
-    WHAT is `loss + segmenter`, a method, or one of the rows "kmeans" and "smooth". A loss may be
-    raw, smooth or package.module:function, a method package.module:Class.
-
-    >>> read_row("wide=tcc + procut; cut.window=4").settings
-    (('cut.window', 4),)
+    WHAT is `loss + segmenter`, a method, or "kmeans" or "smooth". A loss may be raw, smooth or
+    package.module:function, a method package.module:Class.
     """
     head, *more = (part.strip() for part in text.split(";"))
     called, _, what = (part.strip() for part in head.rpartition("="))
@@ -129,8 +124,7 @@ def read_row(text: str, known: Iterable[str] = ()) -> Row:
 
 
 def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[Row]:
-    """The rows to fill: all of the table, or those in `names` and any further ones; always the
-    baselines that ignore the video."""
+    """All of the table, or those in `names` and any further ones; always the baselines."""
     own = [read_row(name, experiment.rows) for name in names or () if name not in experiment.rows]
     shown = [row for row in experiment.rows if names is None or row in (*names, *NO_VIDEO)]
     rows = [*map(read_row, shown), *own]
@@ -152,8 +146,7 @@ class Cell:
     row: Row
     steps: int
     seed: int
-    view: str = ""
-    """The camera, or the data set in a table that compares data sets."""
+    view: str = ""  # The camera, or the data set in a table that compares data sets
 
     @property
     def embedding(self) -> tuple[Any, ...] | None:
@@ -177,21 +170,16 @@ class Work(NamedTuple):
 
     cell: Cell
     material: Material
-    folder: Path
-    """Stores finished cells and trained embeddings."""
+    folder: Path  # Stores finished cells and trained embeddings
     train: Mapping[str, Any]
-    cut: Mapping[str, Any]
-    """Settings of the segmenters; each takes those it has."""
-    device: str | None = None
-    """Where embedders are trained; None lets each worker choose."""
-    preset: str = ""
-    """A preset of settings where none are set: published, released, or none."""
-    protocols: tuple[str, ...] = ()
-    """Further protocols that score the cell."""
+    cut: Mapping[str, Any]  # Settings of the segmenters; each takes those it has
+    device: str | None = None  # Where embedders are trained; None lets each worker choose
+    preset: str = ""  # A preset of settings where none are set: published, released, or none
+    protocols: tuple[str, ...] = ()  # Further protocols that score the cell
 
     @property
     def settings(self) -> Settings:
-        """Settings of the row, then of all rows, then of the preset."""
+        """Of the row, then of all rows, then of the preset."""
         row = self.cell.row
         if row.embedding in ("none", "method"):
             return {}, dict(row.settings)
@@ -204,7 +192,7 @@ class Work(NamedTuple):
         return {**chosen[0], **train}, {**chosen[1], **cut}
 
     def file(self, kind: str, *made_of: Any) -> Path:
-        """Cache file of this `kind`, named by `made_of`, the material and the version."""
+        """In the cache, named by `kind` and `made_of`, the material and the version."""
         whole = json.dumps([__version__, self.material.fingerprint, *made_of], sort_keys=True)
         return self.folder / kind / hashlib.sha256(whole.encode()).hexdigest()[:20]
 
@@ -266,7 +254,6 @@ def predict(work: Work) -> Pair:
 
 
 def segment(work: Work) -> dict[str, NDArray[np.int64]]:
-    """The step of every row of every video."""
     row, material = work.cell.row, work.material
     rows = load_file(train_embedder(work)) if row.trained else material.read()
     if row.embedding in ("raw", "smooth"):
@@ -280,7 +267,7 @@ def segment(work: Work) -> dict[str, NDArray[np.int64]]:
 
 
 def segmenter_settings(work: Work) -> dict[str, Any]:
-    """Every setting of the segmenter of a cell, chosen or default."""
+    """Of the segmenter of a cell, chosen or default."""
     row, chosen = work.cell.row, work.settings[1]
     if row.embedding in ("none", "method"):
         return chosen
@@ -293,7 +280,7 @@ def segmenter_settings(work: Work) -> dict[str, Any]:
 
 
 def describe_segmenters(works: Iterable[Work]) -> str:
-    """Describe the segmenters of cells with all their settings; "none" without any."""
+    """Of cells, with all their settings; "none" without any."""
     words: dict[str, None] = {}
     for work in works:
         row = work.cell.row
@@ -529,7 +516,7 @@ def _need_no_video(rows: Sequence[Row], data: Any) -> None:
 
 
 def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
-    """Describe the encoder with its iterations, frames and hidden width."""
+    """With its iterations, frames and hidden width."""
     on_maps = " maps of " in features
     chosen = {
         "iterations": "at most 10,000" if on_maps else "ten passes over the rows, at most 1,000",
