@@ -44,16 +44,8 @@ def test_clicks_have_no_length_to_compare():
     clicked = Timeline([*ANN, Segment(11, 11, "taste")], 12.0, video="tea")
     table, _ = compare_annotations({"tea": clicked}, {"tea": BOB})
     assert [note for note in table.notes if "Clicks" in note]
-    for pair in ((clicked.crop(11, 12), BOB), (BOB, clicked.crop(11, 12))):
-        with raises(AnnotationError, "clicks"):
-            compare_annotations({"tea": pair[0]}, {"tea": pair[1]})
-
-
-def test_where_they_differ_the_longest_first():
-    found = agree([(ANN, BOB)])
-    assert found.disagreements[0] == (4.5, 9.0, "stir", "wait")
-    assert found.disagreements[1] == (4.0, 4.5, "stir", "pour")
-    assert found.same == pytest.approx(7 / 12)
+    with raises(AnnotationError, "clicks"):
+        compare_annotations({"tea": BOB}, {"tea": clicked.crop(11, 12)})
 
 
 def test_spellings_that_differ_between_videos_are_one_step():
@@ -113,28 +105,17 @@ def test_times_that_were_rounded_at_the_end_of_the_video_are_no_boundary():
 
 def test_the_command(tmp_path, capsys):
     write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
-    words = ["agree", str(tmp_path / "tea.eaf"), str(tmp_path / "tea.eaf"), "--annotators", "ann"]
-    words += ["bob"]
+    words = ["agree", *[str(tmp_path / "tea.eaf")] * 2, "--annotators", "ann", "bob"]
     assert main([*words, "--worst", "1", "-o", str(tmp_path / "apart.json")]) == 0
     out = capsys.readouterr().out
     assert "00:00:04.5  00:00:09.0  stir | wait" in out
     assert "1 of 2 disagreements" in out
     assert read(tmp_path / "apart.json").sequence() == ["stir | pour", "stir | wait"]
-    write_tiers(
-        tmp_path / "my tea.eaf", {"ann": ANN, "bob": Timeline(list(ANN)[:1], 12.0, video="tea")}
-    )
     rounded = Timeline([Segment(0, 4.003, "pour"), Segment(4.003, 10, "stir")], 12.0, video="tea")
-    write(tmp_path / "round ed.json", rounded)
-    one = ["agree", str(tmp_path / "my tea.eaf"), str(tmp_path / "round ed.json"), "--annotators"]
-    assert main([*one, "ann", "ann"]) == 0
+    write(tmp_path / "rounded.json", rounded)
+    words[2] = str(tmp_path / "rounded.json")
+    assert main([*words[:-1], "ann"]) == 0
     assert "stir | pour" not in capsys.readouterr().out  # 3 ms
-    assert main([*one, "bob", "bob"]) == 0
-    assert (
-        f"stepcut view '{tmp_path}/my tea.eaf' --beside '{tmp_path}/round ed.json'"
-        in capsys.readouterr().out
-    )
-    assert main([*words, "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)
     write(tmp_path / "soup.csv", Timeline([Segment(0, 1, "pour")]))
     assert main(["agree", str(tmp_path / "soup.csv"), str(tmp_path / "apart.json")]) == 2
     assert "no video in common" in capsys.readouterr().err
@@ -148,24 +129,20 @@ def test_two_annotators_of_one_export_are_compared_where_both_have_worked(tmp_pa
     tasks = [("a", [work(1, 50), work(2, 60)]), ("b", [work(1, 50)]), ("c", [])]
     export = [{"data": {"video": name, "fps": 25}, "annotations": done} for name, done in tasks]
     (tmp_path / "x.json").write_text(json.dumps(export))
-    words = ["agree", str(tmp_path / "x.json"), str(tmp_path / "x.json"), "--annotators", "1", "2"]
-    words += ["--format", "json"]
-    assert main(words) == 0
+    words = ["agree", *[str(tmp_path / "x.json")] * 2, "--annotators", "1", "2"]
+    assert main([*words, "--format", "json"]) == 0
     assert [row["video"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["a", "all"]
 
 
 def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
     shown: list[Running] = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
-    write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
+    monkeypatch.chdir(tmp_path)
+    write_tiers(tmp_path / "my tea.eaf", {"ann": ANN, "bob": BOB})
     write(tmp_path / "groundTruth" / "tea.txt", ANN, "mstcn", rate=2)
-    for words in (
-        ["tea.eaf", "tea.eaf", "--annotators", "bob", "ann"],
-        ["tea.eaf", "groundTruth", "--annotators", "bob", "x"],
-    ):
-        monkeypatch.chdir(tmp_path)
-        assert main(["agree", *words, "--rate", "2"]) == 0
+    for other, annotator in (("my tea.eaf", "ann"), ("groundTruth", "x")):
+        words = ["my tea.eaf", other, "--annotators", "bob", annotator, "--rate", "2"]
+        assert main(["agree", *words]) == 0
         command = shlex.split(capsys.readouterr().out.splitlines()[-1].partition("stepcut ")[2])
         assert main([*command, "--no-browser"]) == 0
         (video,) = shown.pop().viewer.state()["videos"]
@@ -173,12 +150,10 @@ def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, capsys):
 
 
 def test_a_format_of_one_video_is_told_before_the_table(tmp_path, capsys):
-    for name, timeline in (("one", ANN), ("two", BOB)):
-        write(tmp_path / f"{name}.json", [replace(timeline, video=video) for video in "ab"])
-    words = ["agree", str(tmp_path / "one.json"), str(tmp_path / "two.json"), "-o"]
-    assert main([*words, str(tmp_path / "apart.eaf")]) == 2
+    write(tmp_path / "two.json", [replace(ANN, video=video) for video in "ab"])
+    words = ["agree", *[str(tmp_path / "two.json")] * 2, "-o", str(tmp_path / "apart.eaf")]
+    assert main(words) == 2
     assert capsys.readouterr().out == ""
-    assert main([*words, str(tmp_path / "apart.csv")]) == 0
 
 
 @pytest.mark.parametrize("tolerance", [-1, float("nan"), None, "1"])

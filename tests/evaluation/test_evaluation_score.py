@@ -2,7 +2,6 @@
 
 import math
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,13 +20,12 @@ def f1(pred, true, cluster, step):
 
 def every_matching(steps, clusters):
     """All one-to-one matchings with as many pairs as there can be."""
-    if len(steps) <= len(clusters):
+    if len(steps) > len(clusters):
         return [
-            list(zip(chosen, steps, strict=True)) for chosen in permutations(clusters, len(steps))
+            list(zip(clusters, chosen, strict=True))
+            for chosen in permutations(steps, len(clusters))
         ]
-    return [
-        list(zip(clusters, chosen, strict=True)) for chosen in permutations(steps, len(clusters))
-    ]
+    return [list(zip(chosen, steps, strict=True)) for chosen in permutations(clusters, len(steps))]
 
 
 def strict_oracle(pred, true):
@@ -146,7 +144,7 @@ def test_renumbering_clusters_changes_nothing_and_a_perfect_prediction_is_perfec
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name != "named"])
 def test_renumbering_changes_nothing_where_several_matchings_are_best(protocol):
     rng = np.random.default_rng(0)
-    for _ in range(300):
+    for _ in range(60):
         lengths = rng.integers(3, 12, size=rng.integers(1, 4))
         true = [rng.integers(0, 5, size=length) for length in lengths]
         true[0][0] = 1
@@ -201,18 +199,6 @@ def test_a_step_without_a_cluster_scores_zero_under_strict():
         assert "no cluster = step" in result.explain()
         assert sorted(str(step.cluster) for step in result.per_step) == ["0", "None"]
         assert sorted(step.f1 for step in result.per_step) == pytest.approx([0, 200 / 3])
-
-
-def test_the_two_framewise_readings_of_one_big_cluster_on_much_background():
-    true = [np.array([0] * 80 + [1] * 10 + [2] * 10)]
-    pred = [np.zeros(100, dtype=int)]
-    whole = score(pred, true, "framewise")
-    assert (whole.precision, whole.recall, whole.f1) == pytest.approx((80, 80, 80))
-    assert score(pred, true, "framewise", clusters=7).f1 == pytest.approx(80)
-    # The two steps are not matched.
-    assert score(pred, true, "framewise", clusters=1).recall == pytest.approx(100)
-    steps = score(pred, true, "framewise-steps")
-    assert (steps.precision, steps.recall) == pytest.approx((10, 50))
 
 
 def test_named_needs_the_right_number_and_matches_nothing():
@@ -272,13 +258,8 @@ def test_segments_and_orders_after_the_matching():
     assert unmatched.edit == pytest.approx(100 / 3)
 
 
-NO_MATCHING: Any = Protocol("own", lambda _counts, _rows: None, PROTOCOLS["strict"].rate)
-FAR_MATCHING = Protocol("own", lambda _counts, _rows: {99: 99}, PROTOCOLS["strict"].rate)
-TWO_TO_ONE = Protocol("own", lambda _counts, _rows: {1: 1, 2: 1}, PROTOCOLS["framewise"].rate)
-WORD_RATES: Any = Protocol(
-    "own", PROTOCOLS["strict"].match, lambda _counts, _matching: ("a", "b", None, 1)
-)
-NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matching: (1, 1))
+def own(match=PROTOCOLS["strict"].match, rate=PROTOCOLS["strict"].rate):
+    return {"protocol": Protocol("own", match, rate)}
 
 
 @pytest.mark.parametrize(
@@ -300,12 +281,16 @@ NO_RATES: Any = Protocol("own", PROTOCOLS["strict"].match, lambda _counts, _matc
         ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names"),
         ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x'"),
         ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0"),
-        ([[0, 1]], [[1, 1]], {"protocol": TWO_TO_ONE}, "a row of its own"),
-        ([[0]], [[1]], {"protocol": WORD_RATES}, "'own': rate"),
-        ([[0]], [[1]], {"protocol": NO_MATCHING}, "'own': match returned None"),
-        ([[0]], [[1]], {"protocol": FAR_MATCHING}, "{99: 99}"),
-        ([[0]], [[1]], {"protocol": NO_RATES}, "(1, 1)"),
-        ([[0, 1]], [[0, 0]], {"background": "drop"}, "background only"),
+        (
+            [[0, 1]],
+            [[1, 1]],
+            own(lambda *_: {1: 1, 2: 1}, PROTOCOLS["framewise"].rate),
+            "a row of its own",
+        ),
+        ([[0]], [[1]], own(rate=lambda *_: ("a", "b", None, 1)), "'own': rate"),
+        ([[0]], [[1]], own(lambda *_: None), "'own': match returned None"),
+        ([[0]], [[1]], own(lambda *_: {99: 99}), "{99: 99}"),
+        ([[0]], [[1]], own(rate=lambda *_: (1, 1)), "(1, 1)"),
     ],
 )
 def test_bad_input_is_answered_in_words(pred, true, options, words):

@@ -73,7 +73,7 @@ def sampled(pred, true, cluster_of, predicted, majority):
     return 100 * 2 * precision * recall / (precision + recall)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_cte_and_asot_over_all_videos(seed):
     pred, true = videos(seed)
     result = score(pred, true, "segmentation", clusters=4)
@@ -95,9 +95,7 @@ def test_without_the_frames_of_a_class(seed):
     pred, true = videos(seed)
     kept = [t != 0 for t in true]
     result = score(pred, true, "segmentation", background="drop", clusters=4)
-    less = [
-        np.concatenate([a[k] for a, k in zip(side, kept, strict=True)]) for side in (pred, true)
-    ]
+    less = [np.concatenate(side)[np.concatenate(kept)] for side in (pred, true)]
     expected = mof_and_iou(*less, best(*less))
     assert (result.mof_all, result.iou) == pytest.approx(expected)
     assert result.mof == result.mof_all
