@@ -10,17 +10,14 @@ PALETTE = (
     "#ddcc77", "#332288", "#44aa99", "#aa4499", "#999933", "#661100",
 )  # fmt: skip
 BACKGROUND_COLOUR = "#d0d0d0"
+# of background in a bar
 EMPTY_COLOUR = "#ececec"
-"""The colour of background in a bar."""
 
 
 def colour(step: int) -> str:
-    """Return the colour of step number `step` as `#rrggbb`; -1 is background.
+    """Return the colour of step number `step`; -1 is background.
 
     After the palette, the same hues repeat, first lighter, then darker.
-
-    >>> colour(0), colour(-1)
-    ('#4477aa', '#d0d0d0')
     """
     if step < 0:
         return BACKGROUND_COLOUR
@@ -45,7 +42,6 @@ def ink(background: str) -> str:
 
 
 def legend(colours: Mapping[str, str]) -> str:
-    """Return an HTML legend of steps and their `colours`."""
     style = "display:inline-block;padding:0 8px;margin:1px;border-radius:8px"
     return " ".join(
         f'<span style="{style};background:{fill};color:{ink(fill)}">{escape(step)}</span>'

@@ -10,13 +10,11 @@ from typing import TypeVar, cast
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
+# Lets threads sleep: those of OpenBLAS spin, and beside other work triple the CPU time.
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_NUM_THREADS": "1"}
-"""Lets threads sleep while they wait. Those of OpenBLAS spin: beside other work they triple the CPU
-time of `learn`, and alone they save a tenth of its time, so there is only one."""
 
 
 def wait_passively() -> None:
-    """Make numerical libraries that are not loaded yet wait passively, unless the user set it."""
     for name, value in PASSIVE.items():
         os.environ.setdefault(name, value)
 

@@ -16,9 +16,8 @@ from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import write_bytes
 from stepcut.plugins import pip_install
 
+# Where a spreadsheet may read a formula: the start of a cell, and what follows a separator.
 _SPOT = re.compile("(^|[;,\t\r\n])('*)(?=\"*[-=+@＝＋－＠\t\r])")
-"""Where a spreadsheet may read a formula, with the apostrophes that escape it: the start of a cell
-and, because other countries separate cells by semicolons or tabs, what follows one."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _NUMBER = re.compile(r"[-+]\d+(\.\d+)?\s*(?=[;,\t\r\n]|\Z)")
 
@@ -31,7 +30,6 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Return the spread of some values; that of a single value is 0."""
         mean = math.fsum(values) / len(values)
         squares = math.fsum((value - mean) ** 2 for value in values)
         return cls(mean, math.sqrt(squares / max(1, len(values) - 1)))
@@ -44,18 +42,9 @@ Cell = str | int | float | Spread | None
 class Table:
     """Rows of results with a caption above and notes below.
 
-    A `Spread` in a cell is a mean with its standard deviation. `digits` are the decimals of floats
-    in text and LaTeX; CSV and JSON keep all. LaTeX and Markdown show the cells in `bold`, pairs of
-    row and column, in bold. In LaTeX, `groups` are the heads of adjacent columns, each with its
-    number of columns, and `label` is what `\\ref` finds.
-
-    Examples
-    --------
-    >>> print(Table(["row", "F1"], [["uniform", 26.44]], caption="strict, K=7"))
-    strict, K=7
-    row        F1
-    -------  ----
-    uniform  26.4
+    `digits` are the decimals of floats in text and LaTeX; CSV and JSON keep all. `bold` are pairs
+    of row and column. In LaTeX, `groups` are the heads of adjacent columns, each with its number of
+    columns, and `label` is what `\\ref` finds.
     """
 
     columns: list[str]
@@ -73,7 +62,6 @@ class Table:
         return [row[place] for row in self.rows]
 
     def show(self, cell: Cell) -> str:
-        """Format one cell for reading."""
         if isinstance(cell, Spread):
             return f"{self.show(cell.mean)} ± {self.show(cell.sd)}"
         if cell is None or (isinstance(cell, float) and math.isnan(cell)):
@@ -100,7 +88,6 @@ class Table:
         return out.getvalue()
 
     def latex(self) -> str:
-        """Return a LaTeX booktabs table with its caption."""
         aligned = "".join("r" if numeric else "l" for numeric in self._numeric())
         lines = ["\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{aligned}}}", "\\toprule"]
         above, rules, below, first = list[str](), list[str](), list[str](), 0
@@ -129,7 +116,6 @@ class Table:
         return "\n".join([*lines, "\\end{table}", *(f"% {note}" for note in self.notes)]) + "\n"
 
     def markdown(self) -> str:
-        """Return a Markdown table with the caption above and the notes below."""
         rule = ["---:" if numeric else "---" for numeric in self._numeric()]
         head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(rule)}|"]
         body = []
@@ -145,7 +131,6 @@ class Table:
         return "\n".join([*caption, *head, *body, *notes]) + "\n"
 
     def json(self) -> str:
-        """Return a JSON object: caption, columns, rows as objects, notes."""
         columns, plain = self._plain()
         rows = [
             {
@@ -231,7 +216,6 @@ SUFFIXES = {
     ".csv": "csv", ".xlsx": "xlsx", ".json": "json", ".tex": "latex", ".md": "markdown",
     ".txt": "text",
 }  # fmt: skip
-"""The formats of a saved table, by suffix."""
 
 
 def check_table(path: AnyPath) -> str:
@@ -242,11 +226,8 @@ def check_table(path: AnyPath) -> str:
 def guarded(cell: str, always: bool = True) -> str:
     """Return a `cell` with apostrophes where a spreadsheet would read a formula.
 
-    Escapes that are there get one more apostrophe, so `unguarded` returns the cell; without
-    `always`, only they do.
-
-    >>> guarded("=1+1"), guarded("-0.5"), guarded("a=b"), guarded("x;＝1")
-    ("'=1+1", '-0.5', 'a=b', "x;'＝1")
+    Escapes that are there get one more, so `unguarded` returns the cell; without `always`, only
+    they do.
     """
 
     def escape(match: re.Match[str]) -> str:
@@ -265,7 +246,7 @@ def _guarded_row(row: Iterable[Any]) -> list[Any]:
 
 
 def to_sheets(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
-    """Return an Excel file with the rows of each sheet; the first row is a header, None is empty."""
+    """Return an Excel file with the rows of each sheet; the first row is a header."""
     import xlsxwriter
 
     out = io.BytesIO()

@@ -1,7 +1,4 @@
-"""Features of a user's input: arrays, feature files, or videos, whose features are cached.
-
-A worker does two things for a video: `look` whether its features are stored, else `compute` them.
-"""
+"""Features of a user's input: arrays, feature files, or videos, whose features are cached."""
 
 import json
 import os
@@ -52,8 +49,7 @@ from stepcut.rate import Rate, as_rate
 Array = NDArray[Any]
 Source = AnyPath | Iterable[AnyPath] | Iterable[Array] | Mapping[str, Array]
 
-DECODE_SECONDS = 60.0
-"""Time limit for the next packet of an open video."""
+DECODE_SECONDS = 60.0  # time limit for the next packet of an open video
 
 
 def extract(
@@ -122,10 +118,8 @@ class Job(NamedTuple):
     target: Place
     fps: Fraction
     fast: bool
-    expected: int = 0
-    """Expected number of rows; 0 if the features are already stored."""
-    stamp: str = ""
-    """The `stamp` of the file when it was probed."""
+    expected: int = 0  # rows; 0 if the features are already stored
+    stamp: str = ""  # of the file when it was probed
 
 
 def look(
@@ -136,10 +130,7 @@ def look(
     fast: bool = False,
     quickly: bool = False,
 ) -> Job | None:
-    """Probe a `video` (name, path) unless its features are in the `cache`.
-
-    With `quickly`, return None if the file must be read.
-    """
+    """Probe a `video` (name, path) unless it is cached; `quickly`: None if it must be read."""
     name, path = video
     with blame(path):
         if not isinstance(path, Address):
@@ -234,18 +225,12 @@ def clip_length(backbone: Backbone) -> int:
 
 
 def frames_per_row(backbone: Backbone, fps: Fraction) -> int:
-    """Return the frames sampled per row: `clip_fps` of the backbone over `fps`, rounded."""
     rate = getattr(backbone, "clip_fps", None)
     return 1 if clip_length(backbone) == 1 or rate is None else max(1, round(Fraction(rate) / fps))
 
 
 def make_clips(pictures: Iterable[Frames], length: int, per_row: int) -> Iterator[Frames]:
-    """Yield a clip (length, H, W, 3) centred on every `per_row`-th picture, padded at the ends.
-
-    >>> pictures = (np.full((1, 1, 3), number, np.uint8) for number in range(5))
-    >>> [clip[:, 0, 0, 0].tolist() for clip in make_clips(pictures, 3, 2)]
-    [[0, 0, 1], [1, 2, 3], [3, 4, 4]]
-    """
+    """Yield a clip (length, H, W, 3) centred on every `per_row`-th picture, padded at the ends."""
     after = length - length // 2 - 1
     window: deque[Frames] = deque(maxlen=length)
     for number, item in enumerate(chain(pictures, repeat(None, after)), start=-after):
@@ -407,8 +392,7 @@ def read_source(
 ) -> tuple[list[Features], list[Failure]]:
     """Return the features of everything in `source`, and what could not be used.
 
-    `rate` is that of files that do not state it. `spec` None refuses videos. `backbone` is the
-    network itself, if it is a custom object. The rest is as in `extract`.
+    `rate` is that of files that do not state it; `spec` None refuses videos.
     """
     inputs = find_inputs(source)
     failures: list[Failure] = []
@@ -447,8 +431,7 @@ def read_like(
 ) -> Features:
     """Return the features of one more video, computed like those a procedure was learned from.
 
-    `video` is a video, a feature file, an array or features. `spec` is None if the procedure was
-    learned from feature files.
+    `spec` is None if the procedure was learned from feature files.
     """
     if isinstance(video, Features):
         features = video

@@ -1,7 +1,4 @@
-"""The features of a video, checked, and the files that hold them: those of the cache and a user's.
-
-The cache uses safetensors, written atomically and memory-mapped.
-"""
+"""The features of a video, checked, and their files: those of the cache and a user's."""
 
 import hashlib
 import json
@@ -32,14 +29,10 @@ from stepcut.rate import Rate, as_rate
 Array = NDArray[Any]
 Place = Path | Address
 
-LARGEST = 1e15
-"""Larger values overflow in squared distances of single precision."""
-VERSION = 1
-"""Incremented whenever sampling or backbones change their result for the same video."""
-_HEADER = 16384
-"""Bytes before the first row. The header is written last, when the number of rows is known."""
-_BOMB = 100
-"""Largest ratio of the unpacked size of an .npz to its file size."""
+LARGEST = 1e15  # larger values overflow in squared distances of single precision
+VERSION = 1  # incremented whenever the same video gets other features
+_HEADER = 16384  # bytes before the first row, written last, when the number of rows is known
+_BOMB = 100  # largest ratio of the unpacked size of an .npz to its file size
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +55,7 @@ class Features:
     path: str | None = None
     """The video they were computed from, if any."""
     corrupt: int = 0
-    """Number of damaged frames that the decoder skipped."""
+    """Damaged frames that the decoder skipped."""
     spec: FeatureSpec | None = None
     """How they were computed, if known."""
 
@@ -115,10 +108,7 @@ def check_alike(features: Sequence[Features]) -> None:
 
 
 def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> Array:
-    """Return `rows` as an array (T, d) or (T, C, h, w), not empty, of finite numbers.
-
-    Errors call them `name`; `kinds` are the allowed dimensions: 2 for vectors, 4 for maps.
-    """
+    """Return `rows` as an array (T, d) or (T, C, h, w), not empty, of finite numbers."""
     try:  # rows of different lengths; a tensor on a GPU, or with gradients
         array = np.asarray(rows)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -162,10 +152,7 @@ def stamp(path: Place) -> str:
 
 
 def content_hash(path: AnyPath, cache: Place, quickly: bool = False) -> str:
-    """Return the SHA-256 of the video at `path`, cached by path and `stamp`.
-
-    With `quickly`, return "" instead of reading the video.
-    """
+    """Return the SHA-256 of a video, cached by path and `stamp`; with `quickly` "" if unknown."""
     file, hashed = as_path(path).absolute(), hashlib.sha256()
     key = hashlib.sha256(str(file).encode(errors="surrogateescape")).hexdigest()[:32]
     memory, seen = cache / "hashes" / f"{key}.json", {"path": str(file), "stamp": stamp(file)}
@@ -219,10 +206,7 @@ def clear_leftovers(cache: Place) -> None:
 def write_rows(
     path: AnyPath, parts: Iterable[Array], metadata: Callable[[], Mapping[str, str]]
 ) -> None:
-    """Write `parts` (n, ...) to `path` as they come, atomically and in half precision.
-
-    `metadata` is called after the last one.
-    """
+    """Write `parts` (n, ...) as they come, in half precision; `metadata` is called at the end."""
     count, shape = 0, None
     with whole_file(path) as temporary, open(temporary, "wb") as file:
         file.write(b" " * _HEADER)

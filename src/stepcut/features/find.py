@@ -40,11 +40,9 @@ _KINDS = {
 class Inputs:
     """A resolved input: files of one kind, or arrays."""
 
-    kind: str
-    """"video", "feature file", "sensor file" or "arrays"."""
+    kind: str  # "video", "feature file", "sensor file" or "arrays"
     files: Places = field(default_factory=list)
-    places: list[str] | None = None
-    """Absolute paths of the files and folders in the input; None for arrays."""
+    places: list[str] | None = None  # of the files and folders in the input; None for arrays
     arrays: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -80,11 +78,9 @@ def find_inputs(source: Any) -> Inputs:
 
 
 def find_files(source: Source, *kinds: str) -> Inputs:
-    """Return the files in `source`: a folder and its sub-folders, a file, a glob, or a list.
+    """Return the files in `source` of the first of the `kinds` that each item contains.
 
-    Each item has files of the first of the `kinds` ("video", "feature file", "sensor file"; by
-    default all) that it contains. Folders and globs are filtered by suffix and sorted naturally (2
-    before 10). A file may have any suffix. Each file appears once.
+    Those of folders and globs are filtered by suffix and sorted naturally.
     """
     kinds, items = kinds or tuple(_KINDS), as_list(source)
     if not items:
@@ -144,7 +140,7 @@ def _find_one(item: AnyPath, kinds: Sequence[str]) -> tuple[str, Path | Address,
 
 
 def all_files(path: Path | Address, pattern: bool = False, procedures: bool = False) -> Places:
-    """Return all files below a folder, or those that match a glob; no hidden folders or procedures."""
+    """Return the files below a folder or of a glob; no hidden folders or procedures."""
     if isinstance(path, Address):
         return list(files_below(path, pattern))
     if pattern:
@@ -174,13 +170,7 @@ def natural(path: AnyPath) -> list[tuple[int, int, str]]:
 
 
 def name_videos(paths: Sequence[AnyPath]) -> list[str]:
-    """Return a unique, printable name for each path.
-
-    The name is the stem; where stems collide, the path from the common folder, or with suffix.
-
-    >>> name_videos(["a/x.mp4", "b/x.mp4", "b/y.mp4"])
-    ['a/x', 'b/x', 'y']
-    """
+    """Name each path by its stem, or where stems collide by its path from the common folder."""
     found = [as_path(path) for path in paths]
     files = [Path(file.path if isinstance(file, Address) else file).absolute() for file in found]
     levels = zip(*(file.parent.parts for file in files), strict=False)
@@ -198,11 +188,7 @@ def name_videos(paths: Sequence[AnyPath]) -> list[str]:
 
 
 def unique_names(choices: Sequence[Sequence[str]]) -> list[str]:
-    """Return for each place the first of its `choices` that is unique, numbered if necessary.
-
-    >>> unique_names([["a", "a", "b"], ["x/a", "y/a", "x/b"]])
-    ['x/a', 'y/a', 'b']
-    """
+    """Return for each place the first of its `choices` that is unique, numbered if necessary."""
     names, *others = [[visible(name) for name in names] for names in choices]
     for longer in others:
         count = Counter(names)

@@ -20,67 +20,32 @@ from stepcut.files.cache import local
 from stepcut.progress import warn_once
 from stepcut.rate import Rate, as_rate
 
-FASTEST = 1_000_000
-"""The highest number of samples per second."""
-SLOW = 1.1
-"""Fewer samples per second are read with a sentence about what they cannot show."""
-LONGEST_GAP = 1.0
-"""Seconds without a value that are interpolated, or two missing samples of a slow sensor."""
-FLOOR = 1e-3
-"""Added to a standard deviation before its logarithm is taken, for sensors that do not change."""
+FASTEST = 1_000_000  # samples per second
+SLOW = 1.1  # fewer samples per second are read with a sentence about what they cannot show
+LONGEST_GAP = 1.0  # seconds without a value that are interpolated, or two samples of a slow sensor
+FLOOR = 1e-3  # added to a standard deviation before its logarithm is taken
+# names of time columns, and their units in seconds
 TIME_COLUMNS = dict.fromkeys(("time", "t", "timestamp", "seconds", "sec", "s"), 1.0) | {
     "time_s": 1.0, "time (s)": 1.0, "milliseconds": 1e-3, "ms": 1e-3, "time_ms": 1e-3,
     "timestamp_ms": 1e-3, "time (ms)": 1e-3, "unixtime": 1e-3,
 }  # fmt: skip
-"""Names of time columns, and their units in seconds."""
+# columns of SLEAP: the number of the frame, and the name of the animal or person
 FRAME, TRACK = "frame_idx", "track"
-"""Columns of SLEAP: the number of the frame, and the name of the animal or person."""
+# a cell such as 0,5; or 5;0 from a line 0,5;0,3 that was split at its commas
 DECIMAL_COMMA = re.compile(r"[+-]?\d*[,;][+-]?\d+(e[+-]?\d+)?", re.IGNORECASE)
-"""A cell such as 0,5; or 5;0 from a line 0,5;0,3 that was split at its commas."""
 
 Array = NDArray[np.float64]
-Line = tuple[int, list[str]]
-"""The number of a line and its cells."""
+Line = tuple[int, list[str]]  # the number of a line and its cells
 
 
 def load_sensors(
     sensors: Source, rate: Rate | None = None, fps: Rate | None = None, strict: bool = False
 ) -> tuple[list[Features], list[Failure]]:
-    """Compute features of CSV files: a column per sensor and a line per sample.
+    """Compute features of CSV files, also of DeepLabCut and SLEAP: a column per sensor.
 
-    A row contains the mean of every column over the time of the row, then the logarithm of every
-    standard deviation. Columns are sorted by name, so files may order them differently. Tables of
-    DeepLabCut (three or four header lines) and SLEAP are read as well.
-
-    Parameters
-    ----------
-    sensors
-        A folder, files or globs of `.csv` and `.tsv` files.
-    rate
-        Samples per second of files without a column of times (time, t, timestamp, ms ...).
-    fps
-        Rows per second; by default 2, and fewer for sensors with fewer samples per second.
-    strict
-        Raise the error of an unusable file instead of skipping it.
-
-    Returns
-    -------
-    tuple of list
-        The features, and the files that could not be used.
-
-    Raises
-    ------
-    FeatureError
-        If no file can be used, or with `strict` if one cannot.
-    OptionError
-        If a file has no times and `rate` is None.
-
-    Examples
-    --------
-    >>> import pathlib
-    >>> _ = pathlib.Path("box.csv").write_text("x,y\\n" + "0.5,1\\n" * 100)
-    >>> load_sensors("box.csv", rate=50)[0]
-    [<Features box: 4 x 4, 2 rows per second, 2.0 s>]
+    A row contains the mean of every column over its time, then the logarithm of every standard
+    deviation. Columns are sorted by name. `rate` is that of files without times; `fps` is 2 by
+    default, and fewer for slow sensors. `strict` raises the error of an unusable file.
     """
     given = None if rate is None else as_rate(rate, "rate", FASTEST)
     wanted = None if fps is None else as_rate(fps)
@@ -107,12 +72,9 @@ def load_sensors(
 class _Table(NamedTuple):
     file: Path | Address
     header: list[str]
-    """Names of the columns, or their numbers."""
     named: bool
-    values: Array
-    """NaN where a value is missing."""
-    lines: list[int]
-    """The line of each sample in the file."""
+    values: Array  # NaN where a value is missing
+    lines: list[int]  # the line of each sample in the file
 
 
 def _named_like(first: _Table | None, table: _Table) -> _Table:
@@ -132,7 +94,6 @@ def _named_like(first: _Table | None, table: _Table) -> _Table:
 
 
 def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | None) -> Features:
-    """Return the features of a table; `given` is the rate of one without times."""
     header, values = table.header, table.values
     timed = next((title for title in header if title in TIME_COLUMNS), None)
     if timed is None and given is None:
@@ -178,11 +139,7 @@ def _rows_of(table: _Table, name: str, given: Fraction | None, fps: Fraction | N
 
 
 def window(samples: Array, rate: float, fps: Fraction) -> NDArray[np.float32]:
-    """Convert regular `samples` (n, d) to rows (T, 2 d): mean and log deviation at `fps`.
-
-    >>> window(np.array([[1.0], [3.0], [5.0], [5.0]]), 4, Fraction(2)).round(2).tolist()
-    [[2.0, 0.0], [5.0, -6.909999847412109]]
-    """
+    """Convert regular `samples` (n, d) to rows (T, 2 d): mean and log deviation at `fps`."""
     count = max(1, math.ceil(len(samples) * float(fps) / rate - 1e-6))
     borders = [round(row * rate / float(fps)) for row in range(1, count)]
     parts = [part for part in np.split(samples, borders) if len(part)]
@@ -260,7 +217,7 @@ def _number(cell: str) -> float | None:
 
 
 def _seconds(table: _Table, title: str, unit: float) -> Array:
-    """Return the times of samples in seconds after the first; they must be complete and grow."""
+    """Return the times of samples after the first; they must be complete and grow."""
     times = table.values[:, table.header.index(title)]
     with np.errstate(over="ignore"):  # whose rate is refused
         seconds: Array = (times - times[0]) * unit

@@ -13,12 +13,9 @@ from stepcut.files.addresses import as_path, is_address, path_text
 from stepcut.rate import as_rate
 from stepcut.settings import setting, settings_of
 
-VECTORS = "vectors"
-"""Stored instead of a backbone if a procedure was learned from feature files."""
-SENSORS = "sensors"
-"""Stored instead of a backbone in feature files of sensors."""
-FETCH = "fetch"
-"""As `weights`, allows a download from a hub."""
+VECTORS = "vectors"  # stored instead of a backbone if a procedure was learned from feature files
+SENSORS = "sensors"  # stored instead of a backbone in feature files of sensors
+FETCH = "fetch"  # as `weights`, allows a download from a hub
 LOOKED = "Put it at its old path, beside the folder of the procedure, or into the current folder."
 
 Three = tuple[float, float, float]
@@ -73,10 +70,10 @@ class FeatureSpec:
     fast: bool = setting(
         False, "Decode less: a row may show a frame up to two rows older, in lower quality."
     )
+    # start of the SHA-256 of the opened file
     digest: str | None = field(default=None, compare=False, repr=False)
-    """Start of the SHA-256 of the model or weights file, set once it was opened."""
+    # whether custom code may be imported; not for a spec read from a file
     trusted: bool = field(default=True, compare=False, repr=False)
-    """Whether custom code in `backbone` may be imported; false for a spec read from a file."""
 
     def __post_init__(self) -> None:
         settings = settings_of(FeatureSpec)
@@ -99,7 +96,6 @@ class FeatureSpec:
 
     @property
     def of_videos(self) -> bool:
-        """Whether such features can be computed from videos."""
         return self.backbone != SENSORS
 
     def unlike(self, other: Self) -> list[str]:
@@ -117,7 +113,6 @@ class FeatureSpec:
         return replace(self, digest=digest)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form in config.json, without fields that are None."""
         record: dict[str, Any] = {"name": self.backbone}
         for each in fields(self)[1:]:
             value = getattr(self, each.name)
@@ -128,10 +123,7 @@ class FeatureSpec:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any], trust: bool = False) -> Self | None:
-        """Read a `record` of `to_json`, also of an earlier version; None for feature files.
-
-        `trust` allows importing custom code that the record names.
-        """
+        """Read a `record` of any version, None for feature files; `trust` allows custom code."""
         if record["name"] == VECTORS:
             return None
         names = {each.name for each in fields(cls)[1:]} & record.keys() - {"trusted"}
@@ -144,12 +136,11 @@ class FeatureSpec:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> Self | None:
-        """Read the spec from the `metadata` of a feature file; None if they have no spec."""
+        """Read the spec from the `metadata` of a feature file, if they have one."""
         return cls.from_json(json.loads(metadata["spec"])) if "spec" in metadata else None
 
 
 def _whole(value: Any, name: str) -> int:
-    """Read an integer, also from the text of a model file."""
     with suppress(ValueError):
         value = int(value) if isinstance(value, str) else value
     settings_of(FeatureSpec)[name].check(value)
@@ -183,10 +174,7 @@ DEFAULT = FeatureSpec()
 
 
 def as_spec(backbone: object, **settings: Any) -> FeatureSpec:
-    """Return the spec of a `backbone`: a name, a spec, or an object, stored by its class.
-
-    `settings` (fps, weights, ...) replace fields; those that are None are ignored.
-    """
+    """Return the spec of a `backbone`: a name, a spec, or an object, stored by its class."""
     chosen = {name: value for name, value in settings.items() if value is not None}
     if "weights" in chosen:
         chosen |= {"weights": path_text(chosen["weights"]), "digest": None}  # that of other weights
@@ -212,7 +200,6 @@ def find_files(record: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, 
 
 
 def need_spec(spec: FeatureSpec | None) -> FeatureSpec:
-    """Return the spec; refuse videos if the procedure was not learned from videos."""
     if spec is not None and spec.of_videos:
         return spec
     files = "a feature file (.npy, .npz, .safetensors)"

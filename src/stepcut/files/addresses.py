@@ -14,15 +14,12 @@ from upath import UPath
 from stepcut.errors import ExtraNeeded, OptionError, check_kind
 from stepcut.plugins import pip_install
 
-Address = UPath
-"""A file or folder on shared storage."""
-AnyPath = str | os.PathLike[str] | Address
-"""A file or folder as users pass it."""
+Address = UPath  # a file or folder on shared storage
+AnyPath = str | os.PathLike[str] | Address  # a file or folder as users pass it
 
 _PUT_IS_WHOLE = frozenset(
     {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "memory"}
-)
-"""Object stores with atomic uploads. Elsewhere, a file is uploaded under another name and moved."""
+)  # Object stores with atomic uploads. Elsewhere, a file is moved after its upload.
 _HERE = ("file://", "local://")
 _VERSION_KEYS = (
     "size", "ETag", "etag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified",
@@ -32,11 +29,7 @@ _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs":
 
 
 def as_path(where: AnyPath) -> Path | Address:
-    """Return a path, or an address, which may contact its server; `file://` is a path.
-
-    >>> as_path("memory://bucket/videos").name, as_path("file:///my%20videos") == Path("/my videos")
-    ('videos', True)
-    """
+    """Return a path, or an address, which may contact its server; `file://` is a path."""
     if isinstance(where, Address):
         return where
     text = path_text(where)

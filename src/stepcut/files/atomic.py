@@ -21,16 +21,16 @@ from stepcut.files.names import is_hole
 from stepcut.progress import warn_once
 
 LONGEST_WAIT = 60.0  # seconds, for a folder that another program has locked
+# names of unfinished files and folders
 PART = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}([0-9a-f]{24})?\.part", re.DOTALL)
-"""Names of unfinished files and folders."""
 
 
 @contextlib.contextmanager
 def whole_file(path: AnyPath, follow: bool = True) -> Iterator[Path]:
     """Yield a temporary path that atomically replaces `path` when the block succeeds.
 
-    The permissions of a replaced file are kept. A symbolic link is followed, unless `follow` is
-    false: then it is replaced, so that a link in an untrusted folder cannot redirect the write.
+    Without `follow`, a symbolic link is replaced, so that one in an untrusted folder cannot
+    redirect the write.
     """
     target = as_path(path)
     if isinstance(target, Address):
@@ -59,7 +59,6 @@ def whole_file(path: AnyPath, follow: bool = True) -> Iterator[Path]:
 
 
 def file_mode(path: Path) -> int | None:
-    """Return the permissions of the file or folder at `path`; None if missing or a link."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -122,10 +121,7 @@ def write_text(path: AnyPath, text: str) -> None:
 
 
 def write_json(path: AnyPath, value: Any, follow: bool = True) -> None:
-    """Write `value` to `path` as indented JSON, atomically; refuse NaN and infinity.
-
-    A lone surrogate (an undecodable byte of a file name) is escaped. `follow` as for `whole_file`.
-    """
+    """Write indented JSON, atomically; refuse NaN and infinity, escape lone surrogates."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     write_bytes(path, f"{text}\n".encode(errors="backslashreplace"), follow)
 
@@ -178,8 +174,7 @@ def output_errors(target: Path) -> Iterator[None]:
 def hold(folder: Path, shared: bool = False) -> Iterator[None]:
     """Lock `folder` against other processes or, with `shared`, against exclusive locks.
 
-    Systems without locks (Windows, some network disks) are not locked. A long wait is logged, and
-    after `LONGEST_WAIT` seconds it raises `OutputError`.
+    Systems without locks (Windows, some network disks) are not locked.
     """
     try:
         import fcntl

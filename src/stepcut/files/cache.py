@@ -47,7 +47,7 @@ def wall_clock(seconds: float | None = None) -> str:
 
 
 def state_folder() -> Path:
-    """Return the folder for data that cannot be recomputed: `STEPCUT_STATE` or the platform's."""
+    """Return `STEPCUT_STATE`, or the platform's folder for data that cannot be recomputed."""
     if chosen := os.environ.get("STEPCUT_STATE"):
         return Path(chosen)
     if sys.platform == "win32":

@@ -13,10 +13,10 @@ from stepcut.files.atomic import whole_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# reproducible files, and `$` in names as plain text
 FIXED: dict[Any, Any] = {"svg.hashsalt": "stepcut", "text.parse_math": False}
-"""matplotlib settings for reproducible files, and for `$` in names as plain text."""
+# the supported suffixes, and the metadata to omit for reproducible files
 METADATA = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-"""The supported suffixes, and the metadata to omit for reproducible files."""
 
 
 @contextmanager

@@ -17,8 +17,8 @@ VIDEO_SUFFIXES = frozenset((
 FEATURE_SUFFIXES = (".npy", ".npz", ".safetensors")
 _MOST = 200  # bytes of one part of a name; file systems allow 255 with the suffix
 _REFUSED = '\n\t\\:*?"<>|'  # characters that some systems do not allow in file names
+# reserved names of Windows devices, with any suffix
 _DEVICE = re.compile(r"con|conin\$|conout\$|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]", re.IGNORECASE)
-"""Reserved names of Windows devices, with any suffix."""
 
 
 def visible(name: str) -> str:
@@ -54,9 +54,6 @@ def match_videos(
     """Match `names` to `videos`, ignoring case, suffix and folders; omit names without a match.
 
     An exact match comes first. Folders distinguish videos of one name if both sides have them.
-
-    >>> match_videos(["cam1/a", "b.mp4", "c"], ["/cams/cam1/a.mov", "/cams/cam2/a.mov", "old/B"])
-    {'cam1/a': '/cams/cam1/a.mov', 'b.mp4': 'old/B'}
     """
     ours, theirs = list(dict.fromkeys(names)), list(dict.fromkeys(videos))
     short = [dict(zip(side, short_names(side), strict=True)) for side in (ours, theirs)]
@@ -148,7 +145,6 @@ def plain(name: str) -> str:
 
 
 def spell(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
-    """Map each of `names` to its spelling in `known`; unknown names stay."""
     written = defaultdict[str, list[str]](list)
     for name in known:
         written[plain(name)].append(name)

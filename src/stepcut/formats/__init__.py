@@ -1,12 +1,4 @@
-"""Read and write label files; suffix and content select the format.
-
->>> import tempfile, pathlib
->>> from stepcut.timeline import Segment, Timeline
->>> path = pathlib.Path(tempfile.mkdtemp()) / "sandwich.csv"
->>> write(path, Timeline([Segment(0, 2.5, "butter bread")]))
->>> read(path).sequence()
-['butter bread']
-"""
+"""Read and write label files; suffix and content select the format."""
 
 from stepcut.formats.registry import (
     FORMATS,

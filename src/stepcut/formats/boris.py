@@ -28,8 +28,7 @@ from stepcut.formats.tables import NAMES, Row, find_columns, simplify, to_text
 from stepcut.timeline import Segment, Timeline
 
 NOBODY = "No focal subject"
-Media = tuple[tuple[str, float], ...]
-"""Media files with their start in the time of the observation."""
+Media = tuple[tuple[str, float], ...]  # files with their start in the time of the observation
 
 
 class Event(msgspec.Struct, array_like=True, order=True):
@@ -99,10 +98,7 @@ def read(record: Any, options: Options) -> list[Timeline]:
 
 
 def write(timelines: Sequence[Timeline], options: Options) -> Any:
-    """Write a project with the steps as ethogram, and one observation per video.
-
-    A step with clicks only is a point event; other clicks start and stop a state event.
-    """
+    """Write a project; a step with clicks only is a point event, others start and stop."""
     steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
     states = {segment.step for timeline in timelines for segment in timeline.intervals}
     points = {click.step for timeline in timelines for click in timeline.clicks} - states
@@ -265,7 +261,7 @@ def _by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
 def _choose_subjects(
     observations: set[str], subjects: set[str], options: Options
 ) -> tuple[set[str], set[str]]:
-    """Return the `observations` and `subjects` that the annotator selects: a subject comes first."""
+    """Return the `observations` and `subjects` of the annotator: a subject comes first."""
     name = "" if options.annotator == NOBODY and "" in subjects else options.annotator
     if name in subjects:
         return observations, {name}
@@ -296,10 +292,7 @@ def _pair(events: Iterable[Event]) -> list[Segment]:
 
 
 def _list_events(timeline: Timeline, points: Collection[str]) -> list[tuple[Event, str]]:
-    """List starts, stops and the clicks of `points` by time.
-
-    Overlapping segments of one step get different subjects.
-    """
+    """List the starts, stops and `points`; overlaps of one step get different subjects."""
     clicks = [s for s in timeline.clicks if s.step in points]
     events = [(s.start, 0, Event(s.start, "", s.step), "POINT") for s in clicks]
     for step in dict.fromkeys(timeline.sequence()):

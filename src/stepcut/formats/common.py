@@ -28,10 +28,9 @@ LONGEST_VIDEO = 1e7  # seconds, 115 days; later labels are dates or mistakes
 PROPOSAL = "stepcut"  # the annotator of predictions; the tier of a person takes precedence
 NOTHING = ("background", "SIL")  # background in data sets; the first one is written
 MILLI = 1000
-LIMIT = 256 * 2**20
-"""The largest label file in bytes; it excludes a video passed by mistake."""
+LIMIT = 256 * 2**20  # bytes of the largest label file; it excludes a video passed by mistake
+# control characters, which are refused in step names; XML cannot store them
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Control characters, which are refused in step names; XML cannot store them."""
 
 # ---------------------------------------------------------------------- text and errors
 
@@ -43,10 +42,7 @@ def flaw(what: str, advice: str, line: int | None = None) -> AnnotationError:
 
 @contextmanager
 def refusals(path: Path, title: str = "") -> Iterator[None]:
-    """Add the `path` to errors of the block.
-
-    With the `title` of a format, errors of Python over wrong content become an `AnnotationError`.
-    """
+    """Add the `path` to errors of the block; with a `title`, those of Python become ours, too."""
     try:
         yield
     except (AnnotationError, OptionError) as error:
@@ -72,7 +68,7 @@ def fail(path: Path, what: str, advice: str, line: int | None = None) -> NoRetur
 
 
 def read_text(path: str | os.PathLike[str], encoding: str | None = None) -> str:
-    """Return the text of the label file at `path`, with `\\n` as line end."""
+    """Return the text of the label file at `path`, with line feeds as line ends."""
     place = Path(path)
     with refusals(place):
         try:
@@ -102,13 +98,10 @@ _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?encoding=["']([\w.-]+)["']""")
 
 
 def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -> str:
-    """Return the bytes `data` of the file at `path` as text.
+    """Return the bytes of the file at `path` as text.
 
-    The encoding is the argument, the byte order mark, UTF-8 or the XML declaration, in this order.
-    Otherwise guess between Western European, Cyrillic and Japanese, with a warning.
-
-    >>> decode("crêpe".encode("latin-1"))
-    'crêpe'
+    The encoding is the argument, the byte order mark, UTF-8 or the XML declaration, in this order;
+    otherwise Western European, Cyrillic or Japanese, guessed with a warning.
     """
     if encoding:
         try:
@@ -137,7 +130,6 @@ def decode(data: bytes, path: Path | None = None, encoding: str | None = None) -
 
 
 def _guess(data: bytes) -> str | None:
-    """Guess the encoding of text that is not UTF-8, from words with non-ASCII letters."""
     # Western words have few such letters; in Russian and Japanese nearly all are. Japanese
     # contains kana, and Russian capitals only at the start of words.
     words = re.findall(rb"[A-Za-z\x80-\xff]{2,}", data)
@@ -173,18 +165,14 @@ def read_json(path: Path) -> Any:
 class Options:
     """What readers and writers may need beside the content."""
 
-    rate: Fraction | None = None
-    """Frames per second, for formats that count frames."""
+    rate: Fraction | None = None  # frames per second, for formats that count frames
     annotator: str | None = None
+    # the names of a table: {"start": "t0", "end": "t1", "step": "label"}
     columns: Mapping[str, str] = field(default_factory=dict)
-    """The column names of a table: `{"start": "t0", "end": "t1", "step": "label"}`."""
-    spreadsheet: bool = False
-    """Whether to escape names that a spreadsheet would read as a formula."""
+    spreadsheet: bool = False  # escape names that a spreadsheet would read as a formula
     sheet: str | None = None
-    confirmed: bool = False
-    """Whether to skip predictions that no person confirmed."""
-    path: Path = Path()
-    """The label file; its stem names the video if nothing else does."""
+    confirmed: bool = False  # skip predictions that no person confirmed
+    path: Path = Path()  # the label file; its stem names the video if nothing else does
 
     def needed_rate(self) -> Fraction:
         if self.rate is None:
@@ -252,11 +240,7 @@ _CLOCK = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{0,30})?|\.\d{1,30
 
 
 def seconds(text: str) -> float | None:
-    """Return the seconds in `text`, or None if it is not a time.
-
-    >>> seconds("12.5"), seconds("00:01:02.5"), seconds("1,5"), seconds("start"), seconds("1e300")
-    (12.5, 62.5, 1.5, None, None)
-    """
+    """Return the seconds in "12.5", "1,5" or "00:01:02.5", or None if it is not a time."""
     cell = text.strip().replace(",", ".")
     if _PLAIN.fullmatch(cell):
         value = float(cell)
@@ -344,7 +328,6 @@ def build_segment(
 
 
 def one_line(step: str) -> str:
-    """Return the name of a step with single spaces; refuse line breaks."""
     if re.search("[\n\u2028\u2029]", step.strip()):
         raise ValueError(f"the name {step!r} has a line break")
     return " ".join(step.split())

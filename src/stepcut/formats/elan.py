@@ -42,8 +42,8 @@ Tiers = Mapping[str, list[etree.Element]]
 def read(text: str, options: Options) -> Timeline:
     """Read the tier of one annotator: the option, the only person, or else the prediction.
 
-    The annotator is the attribute of the tier, or its name if the attribute is empty. The name is
-    also used for copies of the prediction, and if an annotator has several tiers.
+    The annotator is the attribute of the tier, or its name if the attribute is empty, for copies
+    of the prediction, and if an annotator has several tiers.
     """
     root = _parse(text)
     tiers = _tiers(root)

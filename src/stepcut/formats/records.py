@@ -1,9 +1,7 @@
 """JSON formats: stepcut's own, which stores everything, ActivityNet, and Label Studio.
 
-ActivityNet is a database of videos with segments, or the results of a method with scores.
-Label Studio has tasks with predictions to correct, and the export with the annotations. A region of
-its `<TimelineLabels>` counts frames from 1, both ends included; the data of a task contain the
-frame rate and the name of the video.
+A region of Label Studio's `<TimelineLabels>` counts frames from 1, both ends included; the data of
+a task contain the frame rate and the name of the video.
 """
 
 from collections.abc import Sequence
@@ -175,15 +173,11 @@ class Task(msgspec.Struct):
 
     @property
     def done(self) -> list[Answer]:
-        """The annotations that were not skipped."""
         return [each for each in self.annotations or () if not each.was_cancelled]
 
 
 def read_label_studio(record: Any, options: Options) -> list[Timeline]:
-    """Read tasks or an export: annotations, or predictions if no task has an annotation.
-
-    Tasks without the annotations that `options` require are skipped.
-    """
+    """Read tasks or an export: annotations, or predictions if no task has an annotation."""
     tasks = msgspec.convert(record, list[Task])
     if any(task.done for task in tasks):
         options = replace(options, confirmed=True)

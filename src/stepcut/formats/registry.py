@@ -37,14 +37,12 @@ from stepcut.timeline import Timeline
 class Format:
     """One format: its reader and writer, and the information that it stores.
 
-    `parse` makes the content of a text: text, JSON or the rows of a table. `read` makes timelines
-    of the content, `write` the reverse (text, bytes or an object for JSON): a list of them if one
-    file can store several videos (`many`), otherwise one. `keeps` is what survives a round trip:
-    `confidence`, `duration`, `steps` (unused ones), `clicks`, `video` and `empty` (timelines
-    without segments). `names` and `video` map names of steps and videos to those in the format.
-    `unit` is the number of units per second to which times are rounded; `frames` need a rate.
-    Formats that link the video file (`links`) keep its path. `matches` recognises the content,
-    unless the suffix decides; `beside` is the suffix of a second file.
+    `parse` makes text, JSON or rows of a text. `keeps` is what survives a round trip: `confidence`,
+    `duration`, `steps` (unused ones), `clicks`, `video` and `empty` (timelines without segments).
+    `names` and `video` map names of steps and videos to those in the format; a file of `many`
+    videos is a list. Times are rounded to 1 / `unit` seconds; `frames` need a rate. `links` keeps
+    the path of the video. `matches` recognises the content, unless the suffix decides; `beside` is
+    the suffix of a second file.
     """
 
     name: str
@@ -118,8 +116,8 @@ FORMATS: dict[str, Format] = {
 
 # Formats of version 0.3 that are gone, and what replaces each.
 REMOVED = {"fiftyone": "write a table with the columns video,start,end,label (csv)"}
+# the default format of a suffix; when reading, the content may select another
 SUFFIXES: dict[str, str] = {}
-"""The default format of a suffix; when reading, the content may select another."""
 for _form in FORMATS.values():
     SUFFIXES.setdefault(_form.suffix.lower(), _form.name)
 FRAMES = "groundTruth"  # the folder of MS-TCN's files
@@ -266,10 +264,7 @@ def read_all(
 def _parse(
     path: Path, named: Format | None, text: str | None, options: Options
 ) -> tuple[Format, Any]:
-    """Return the format of a file, selected by suffix and content if not `named`, and its content.
-
-    A table with `options.columns` is a plain table, not one of another program.
-    """
+    """Return the format of a file, by suffix and content if not `named`, and its content."""
     suffix = path.suffix.lower()
     parse: Callable[[str], Any] = tables.parse_rows
     if text is None:  # Excel
@@ -298,7 +293,6 @@ def _parse(
 
 
 def _is_excel(path: Path) -> bool:
-    """Whether `path` is an Excel file by its suffix and its first bytes, those of a zip file."""
     if path.suffix.lower() != ".xlsx" or not path.is_file() or path.stat().st_size > LIMIT:
         return False  # `read_text` refuses what is too large
     with path.open("rb") as file:

@@ -36,8 +36,8 @@ from stepcut.timeline import Segment, Timeline
 NAMES: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("columns.toml").read_text(encoding="utf-8")
 )
+# names of each column after `simplify`; every table is read by this dictionary
 COLUMNS = NAMES["columns"]
-"""The names of each column after `simplify`; every table is read by this dictionary."""
 BARE = {"start": 0, "end": 1, "step": 2}  # the columns of a table without a header
 MOST_CELLS = 20_000_000  # the largest Excel sheet that is read
 
@@ -139,7 +139,6 @@ def _cell_text(cell: object) -> str:
 
 
 def to_text(rows: Iterable[Sequence[str]], delimiter: str = ",", spreadsheet: bool = False) -> str:
-    """Return `rows` as text; `spreadsheet` escapes cells that would be read as a formula."""
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(
         [guarded(cell, always=spreadsheet and seconds(cell) is None) for cell in row]
@@ -160,11 +159,6 @@ def is_timed(cells: Sequence[str]) -> bool:
 
 
 def find_columns(cells: Sequence[str]) -> dict[str, int]:
-    """Find the columns of a header by the names of `COLUMNS`.
-
-    >>> find_columns(["Label", "Début (s)", "Fin"])
-    {'start': 1, 'end': 2, 'step': 0}
-    """
     names = [simplify(cell) for cell in cells]
     found = {}
     for ours, theirs in COLUMNS.items():
@@ -212,11 +206,7 @@ def header_columns(rows: Sequence[Row], options: Options) -> dict[str, int]:
 
 @cache
 def simplify(name: str) -> str:
-    """Return a column name for comparison, without accents, case and unit of seconds.
-
-    >>> simplify("Début  (s)"), simplify("Time (ms)")
-    ('debut', 'time_(ms)')
-    """
+    """Return a column name for comparison, without accents, case and unit of seconds."""
     letters = unicodedata.normalize("NFKD", name.casefold())
     letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
     unit = r"\s*[(\[](s|secs?|sek|seconds?|sekunden|secondes?|segundos)[)\]]\s*$"
@@ -228,9 +218,6 @@ def bare_columns(rows: Sequence[Row]) -> dict[str, int]:
 
     The times are start, end and perhaps length, each in up to three units, as in ELAN's
     tab-delimited export. The step follows the times or, if nothing does, precedes them.
-
-    >>> bare_columns([Row(1, ["ann", "", "00:00:01.5", "1.5", "00:00:02", "2.0", "pour"])])
-    {'start': 2, 'end': 4, 'step': 6, 'annotator': 0}
     """
     cells = next((row.cells for row in rows if is_timed(row.cells)), None)
     if cells is None:
@@ -370,10 +357,7 @@ def _of_datavyu(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def list_rows(timelines: Sequence[Timeline]) -> list[list[str]]:
-    """List `start,end,label`, plus confidence if present, and video if there are several.
-
-    A video without segments has a row with its name only.
-    """
+    """List `start,end,label`, with confidence if present, and video if there are several."""
     many = len(timelines) != 1
     scored = any(segment.confidence is not None for timeline in timelines for segment in timeline)
     rows = [["video", "start", "end", "label", "confidence"]]
@@ -447,7 +431,6 @@ def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
 
 
 def tell_apart(names: Iterable[tuple[int, str]]) -> dict[int, str]:
-    """Make names unique: the second of two equal names gets its number."""
     apart: dict[int, str] = {}
     for number, name in names:
         apart[number] = f"{name} ({number})" if name in apart.values() else name

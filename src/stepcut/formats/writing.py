@@ -231,7 +231,6 @@ def write_folder(
 
 
 def _named_apart(timelines: list[Timeline]) -> list[Timeline]:
-    """Name unnamed videos video1, video2, ..., if there are several."""
     several = len(timelines) > 1
     return [
         replace(each, video=f"video{n}") if several and not each.video else each

@@ -1,5 +1,4 @@
-"""Engines do the same work for many items and survive crashes: `Local` in processes of this machine,
-`Ray` on a cluster, `Here` in this process."""
+"""Engines do the same work for many items and survive crashes, here or on a Ray cluster."""
 
 import atexit
 import math
@@ -30,16 +29,14 @@ from stepcut.plugins import install_command
 from stepcut.settings import check_number
 
 Work = Callable[[Any], Any]
+# the number and the answer of every item as it arrives; to close it stops all work
 Answers = Generator[tuple[int, Any]]
-"""The number and the answer of every item as it arrives; to close it stops all work."""
+# called here with the number of an item and its answer, or its exception
 Done = Callable[[int, Any], None]
-"""Called here with the number of an item and its answer, or its exception."""
+# called here with the number of an item and how many more rows it has, or 0
 Advance = Callable[[int, int], None]
-"""Called here with the number of an item and how many more rows it has, from time to time 0. An
-exception in it stops all work."""
 
-TRIES = 2
-"""Number of attempts before an item is blamed for the death of its worker."""
+TRIES = 2  # attempts before an item is blamed for the death of its worker
 
 
 class Engine(ABC):
@@ -56,8 +53,8 @@ class Engine(ABC):
         """Call `work(item)` for every item; return the answers in order, exceptions included.
 
         A worker that dies is replaced, and its item is tried again; after `TRIES` deaths the
-        answer is `WorkerDied`. `done(number, answer)` is called as answers arrive; an exception in
-        it stops all work. `gpu` is the share of a GPU that an item needs on a cluster with some.
+        answer is `WorkerDied`. An exception in `done` or `advance` stops all work. `gpu` is the
+        share of a GPU that an item needs on a cluster with some.
         """
         answers: dict[int, Any] = {}
         with closing(self._answers(work, items, gpu, advance)) as arriving:
@@ -100,11 +97,10 @@ def open_engine(
     address: str | None = None,
     always: bool = False,
 ) -> Iterator[Engine | None]:
-    """Open an engine: "local", "ray", or an `Engine`, which stays open; None means this process.
+    """Open "local", "ray" or an `Engine`, which stays open; None means this process.
 
-    `workers` are by default as many as cores and memory allow, or the cluster has. `address` is
-    that of a Ray cluster ("auto" for that of this machine); by default Ray starts here. With
-    `always`, return an engine even if no option asks for one.
+    `workers` are by default as many as cores and memory allow, or the cluster has. `always` opens
+    one even if no option asks for it.
     """
     if workers is not None:
         check_number("workers", workers, 1, whole=True)
@@ -162,7 +158,7 @@ def share_cores(cores: int) -> AbstractContextManager[None]:
 
 
 def import_folders() -> list[str]:
-    """Return the folders of `sys.path` without the current one, which may contain files of others."""
+    """Return `sys.path` without the current folder, which may contain files of others."""
 
     def is_here(folder: str) -> bool:
         with suppress(OSError):
@@ -182,11 +178,9 @@ def isolated(code: str, *args: str) -> list[str]:
 
 # ------------------------------------------------------------------------------- this machine
 
-_PATIENCE = 5.0
-"""Seconds in which a stopped worker removes its partial files."""
+_PATIENCE = 5.0  # seconds in which a stopped worker removes its partial files
+# Seconds between looks for hanging workers; ticks do not count while a machine is suspended.
 _TICK = 0.5
-"""Seconds after which the parent looks for workers that hang. It counts ticks instead of reading
-the clock, so that a suspended machine kills no worker."""
 CODE = "from stepcut.parallel.worker import serve\nserve()\n"
 
 
@@ -247,7 +241,7 @@ def _stop(processes: Sequence[_Process]) -> None:
 
 
 class Local(Engine):
-    """Worker processes on this machine, from the first work until `close`; see `open_engine`."""
+    """Worker processes on this machine, from the first work until `close`."""
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         if address is not None:
@@ -371,10 +365,7 @@ def ask(work: Work, item: Any) -> Any:
 
 
 class Ray(Engine):
-    """The Ray cluster at `address`, or one on this machine that ends with `close`.
-
-    `workers` limits the parallel tasks; see `open_engine`.
-    """
+    """The Ray cluster at `address`, or one on this machine that ends with `close`."""
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         self.address = address
@@ -478,7 +469,7 @@ class Ray(Engine):
 
 
 class _Folders(list[str]):
-    """Where workers of Ray find modules: as here, and last in the current folder, for custom parts.
+    """Where workers of Ray find modules: as here, and last in the current folder.
 
     Ray adds that folder in front, where its files hide installed modules.
     """
@@ -509,10 +500,7 @@ def _alone(ray: Any) -> Iterator[None]:
 
 
 def import_ray(alone: bool = False) -> Any:
-    """Import Ray without usage reports; with `alone`, it requires an authentication token.
-
-    Ray reads the authentication mode at import, so an earlier import takes precedence.
-    """
+    """Import Ray without usage reports; with `alone`, it requires an authentication token."""
     if alone and "ray" not in sys.modules:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

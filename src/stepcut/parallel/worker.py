@@ -1,7 +1,6 @@
-"""Inside a worker process: do the work that arrives until the parent ends, and report progress.
+"""Inside a worker: do the work that arrives until the parent ends, and report progress.
 
-Code that may hang says so with `time_limit` and counts its progress with `alive`. The parent ends a
-worker that makes none. Outside of workers both do nothing.
+The parent ends a worker that makes none within a `time_limit`.
 """
 
 import os
@@ -23,10 +22,9 @@ try:
 except ImportError:  # on Windows, which has no such limits
     resource = None  # type: ignore[assignment]
 
-IDLE = 60.0
-"""Seconds without work after which a worker ends."""
+IDLE = 60.0  # seconds without work after which a worker ends
+# gets ("rows", count), ("alive", None) or ("limit", (seconds, doing) or None)
 Report = Callable[[str, Any], None]
-"""Gets ("rows", count), ("alive", None) or ("limit", (seconds, doing) or None)."""
 
 
 def _nobody(_kind: str, _value: Any) -> None:
@@ -55,7 +53,7 @@ def reporting(report: Report) -> Iterator[None]:
 
 @contextmanager
 def time_limit(seconds: float, doing: str) -> Iterator[None]:
-    """Let the parent end this worker if the block calls `alive` for so many `seconds` no more."""
+    """Let the parent end this worker if `alive` is not called for so many `seconds`."""
     global _limit
     before, _limit = _limit, (seconds, doing)
     _report("limit", _limit)
@@ -81,7 +79,7 @@ def count_rows(count: int) -> None:
 
 @contextmanager
 def memory_limit(most: int) -> Iterator[None]:
-    """Let a worker take at most that many more bytes inside the block, where the system can."""
+    """Let a worker take at most that many more bytes, where the system can."""
     before = None
     if _inside:
         with suppress(OSError, StopIteration, ValueError, AttributeError):

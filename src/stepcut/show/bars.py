@@ -21,8 +21,8 @@ def draw_bar(
 ) -> str:
     """Draw a bar with a block per segment and a pin per click; details appear on hover.
 
-    Bars share one scale if they have the same time `end` at the right edge. `colours` are by step
-    name, `label` is for screen readers, `height` in pixels.
+    Bars share one scale if they have the same time `end` at the right edge. `label` is for screen
+    readers, `height` in pixels.
     """
     check_kind("timeline", timeline, Timeline, "a Timeline")
     check_kind("colours", colours, (Mapping, type(None)), "a dict from step names to colours")

@@ -31,14 +31,12 @@ SLOWEST = Fraction(5)  # frames per second, so that the shortest clip has one
 PLAYED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")  # containers that browsers open
 HEIGHT, FASTEST = 360, 15  # pixels and frames per second of a copy for browsers
 
-Encoder = tuple[str, dict[str, str]]
-"""Name and options of an encoder."""
+Encoder = tuple[str, dict[str, str]]  # name and options of an encoder
 CLIP: Encoder = ("libx264", {"preset": "veryfast", "crf": "23"})
 KINDS: dict[str, Encoder] = {
     "mp4": ("libx264", {"preset": "veryfast", "crf": "26"}),
     "webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "600k"}),
-}
-"""Encoder for each kind of video that a browser can play."""
+}  # that a browser can play
 
 
 def cut_clip(
@@ -50,8 +48,7 @@ def cut_clip(
 ) -> bool:
     """Write part of a video as an .mp4 with sound; return whether packets were copied.
 
-    `keys` are the times of its key frames, if they are known. Clicks and segments at the end of the
-    video are padded to `SHORTEST` seconds.
+    Clicks and segments at the end of the video are padded to `SHORTEST` seconds.
     """
     with blame(Path(video)):
         info = probe(video)
@@ -110,11 +107,6 @@ def write_clips(
 
 
 def flat(name: str) -> str:
-    """Convert a name to one file or folder name.
-
-    >>> flat("add jam/honey"), flat("..")
-    ('add jam_honey', 'video')
-    """
     return str(safe_name(name.replace("/", "_")))
 
 
@@ -171,7 +163,7 @@ def write_video(
     encoder: Encoder = CLIP,
     sound_of: tuple[str | Path, float, float] | None = None,
 ) -> None:
-    """Encode frames (H, W, 3), of even sides, with the sound of a video between two times."""
+    """Encode frames (H, W, 3), with the sound of a video between two times."""
     front = {"movflags": "+faststart"} if form == "mp4" else {}
     with av.open(str(target), "w", format=form, options=front) as out:
         stream: Any = None
@@ -200,7 +192,7 @@ def add_voice(source: Any, out: Any) -> Any:
 
 
 def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any) -> None:
-    """Add the sound of a video between two times; parts that cannot be decoded are dropped."""
+    """Add the sound between two times; parts that cannot be decoded are dropped."""
     with open_video(video, threads=1) as (source, pictures):
         sound = next(sound for sound in source.streams.audio if sound.codec_context is not None)
         zero = float((pictures.start_time or 0) * pictures.time_base)
@@ -220,7 +212,7 @@ def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any)
 
 
 def is_playable(video: str | Path, codecs: Collection[str]) -> bool:
-    """Whether a browser that decodes these `codecs` (h264, vp9, av1 ...) plays the video itself."""
+    """Whether a browser that decodes these `codecs` (h264, vp9, av1 ...) plays the video."""
     with open_video(video, threads=1) as (container, stream):
         context = stream.codec_context
         return (
@@ -240,7 +232,7 @@ def proxy_of(video: str | Path, kind: str) -> Path:
 
 
 def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
-    """Encode the copy unless it exists: pictures without sound, at the true times of the video."""
+    """Encode the copy unless it exists: pictures without sound, at the true times."""
     target = proxy_of(video, kind)
     if target.exists():
         return target

@@ -1,9 +1,4 @@
-"""Plots for papers and notebooks.
-
-Each function takes a procedure and returns a matplotlib figure; `save` writes it.
-
-    from stepcut.show import plots
-    plots.save(plots.timelines(proc, truth="annotations/"), "timelines.pdf")
+"""Plots for papers and notebooks: functions from a procedure to a matplotlib figure.
 
 A step has the same colour in all plots, in the report and in the viewer.
 """
@@ -38,8 +33,7 @@ __all__ = [
 
 Found = Procedure | Mapping[str, Timeline]
 WANTED = "a procedure from stepcut.learn or stepcut.load"
-WIDTH = 7.0
-"""Inches: the text width of most papers."""
+WIDTH = 7.0  # inches: the text width of most papers
 STYLE: dict[Any, Any] = {
     "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8, "xtick.labelsize": 7,
     "ytick.labelsize": 7, "legend.fontsize": 7, "legend.frameon": False,
@@ -47,7 +41,6 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none", "pdf.fonttype": 42, **FIXED,
 }  # fmt: skip
 styled = drawn_with(STYLE)
-"""Decorator that draws in the style of all plots."""
 
 
 @styled
@@ -86,16 +79,13 @@ def to_svg(figure: Figure) -> str:
 @dataclass(frozen=True)
 class Compared:
     evaluation: Evaluation
-    timelines: dict[str, Timeline]
-    """True timelines by the procedure's video names."""
-    colours: dict[str, str]
-    """Colour of each true step: that of its matched step, or a new one."""
+    timelines: dict[str, Timeline]  # true ones by the procedure's video names
+    colours: dict[str, str]  # of each true step: that of its matched step, or a new one
+    # of each discovered step: the true step, if no other takes more of its time
     names: dict[str, str]
-    """True step of each discovered step, if no other true step takes more of its time."""
 
 
 def compare(found: Found, truth: Any) -> Compared:
-    """Evaluate and match; `truth` is in any form that `stepcut.evaluate` takes."""
     evaluation = evaluate(found, truth)
     true = read_truth(truth)[0]
     pairs, _ = match_names(_timelines_of(found), true)

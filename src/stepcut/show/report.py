@@ -48,11 +48,7 @@ def make_report(
     pictures: int = 4,
     title: str = "",
 ) -> str:
-    """Write a procedure as one self-contained HTML page.
-
-    `truth`, in any form that `stepcut.evaluate` takes, adds scores and true timelines. `checks` are
-    reports of `procedure.check`. `pictures` are counted per step.
-    """
+    """Write a procedure as one self-contained HTML page, with `pictures` per step."""
     check_procedure(procedure)
     as_items("checks", checks, Report, "a list of reports, as procedure.check gives them")
     check_number("pictures", pictures, 0, whole=True)
@@ -186,10 +182,7 @@ def _gallery(procedure: Procedure, each: int) -> str:
 
 
 def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[str, float, str]]:
-    """Yield the video, time and JPEG of the pictures that show a step best, from `each` videos.
-
-    A picture is the middle of the video's most confident segment; videos that moved are skipped.
-    """
+    """Yield video, time and JPEG of pictures that show a step best: of confident segments."""
     candidates: list[tuple[float, str, float]] = []
     for name, timeline in procedure.timelines.items():
         # A segment without a confidence was set by a person, and comes first.

@@ -1,10 +1,4 @@
-"""A toy kitchen: first-person videos of breakfast, or features of them, with exact ground truth.
-
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     make_kitchen(folder, videos=1, duration=5)
-<ToyKitchen 1 video of 6 steps, 0.1 min, ego>
-"""
+"""A toy kitchen: videos of breakfast, or features of them, with exact ground truth."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -22,18 +22,15 @@ from stepcut.toy.script import PASTIMES, STEPS, Script, Shot
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
-SIZE = (256, 192)
-"""Width and height of a frame in pixels; the default backbone uses no more."""
+SIZE = (256, 192)  # width and height of a frame in pixels; the default backbone uses no more
 FPS = 10
-CLOSE = SIZE[0] / 320
-"""Pixels per unit of the kitchen at zoom 1."""
-REACH = 80.0
-"""Largest distance of the hands from the centre of the view, in units at zoom 1."""
+CLOSE = SIZE[0] / 320  # pixels per unit of the kitchen at zoom 1
+REACH = 80.0  # of the hands from the centre of the view, in units at zoom 1
 
 
 @dataclass(frozen=True)
 class InHand:
-    """A thing at `(x, y)` relative to the hands, rotated by `turn` degrees and scaled by `size`."""
+    """A thing at `(x, y)` from the hands, rotated by `turn` degrees and scaled by `size`."""
 
     thing: str
     x: float
@@ -43,10 +40,7 @@ class InHand:
 
 
 def render_frames(script: Script, view: str, look: Look | None = None) -> Iterator[Pixels]:
-    """Yield the frames of a script in YUV 4:2:0, (288, 256); frame `i` shows time `i / FPS`.
-
-    `look` overrides the look that follows from the script's seed.
-    """
+    """Yield the frames in YUV 4:2:0, (288, 256); frame `i` shows time `i / FPS`."""
     look = look or Look(script.seed)
     rng = np.random.default_rng([*script.seed, 4])
     kitchen = scene.paint_kitchen(look, script.seed)
@@ -234,8 +228,8 @@ def _inverse(grip: Point, at: Point, turn: float, size: float) -> NDArray[np.flo
     return np.array([a, b, grip[0] - a * x - b * y, -b, a, grip[1] + b * x - a * y])
 
 
+# parts of red, green and blue in Y, U and V (BT.601)
 YUV = np.array([[0.257, 0.504, 0.098], [-0.148, -0.291, 0.439], [0.439, -0.368, -0.071]])
-"""Parts of red, green and blue in Y, U and V (BT.601)."""
 
 
 def _make_finish(
@@ -304,8 +298,7 @@ def overlay(frame: Packed, picture: Packed, m: NDArray[np.float64]) -> None:
 def cover(frame: Packed, picture: Packed, m: NDArray[np.float64]) -> None:
     """Fill a packed `frame` with an opaque `picture`, mapped as in `overlay`; its edge continues.
 
-    Without the branches of `overlay`, the loop compiles to vector instructions, which renders a
-    video a fifth faster.
+    Without branches the loop compiles to vector instructions: a video is rendered a fifth faster.
     """
     height, width = picture.shape
     lanes, byte, zero = np.uint32(0x00FF00FF), np.uint32(8), np.int64(0)
@@ -336,8 +329,8 @@ def cover(frame: Packed, picture: Packed, m: NDArray[np.float64]) -> None:
 def expose(frame: Packed, levels: Floats, rim: Floats, grain: Floats) -> Pixels:
     """Convert a packed frame (H, W) to the sensor's picture in YUV 4:2:0, (H * 3/2, W).
 
-    `levels` (3, 3, 256) maps red, green and blue to their parts of Y, U and V. `rim` (H, W) darkens
-    the picture, and `grain` (H, W) is added to Y. U and V of 2 x 2 pixels follow in rows of W / 2.
+    `levels` (3, 3, 256) maps red, green and blue to their parts of Y, U and V. `rim` darkens the
+    picture, and `grain` is added to Y. U and V of 2 x 2 pixels follow in rows of W / 2.
     """
     height, width = frame.shape
     low, high, none = np.float32(0), np.float32(255), np.float32(128)

@@ -1,8 +1,8 @@
 """The kitchen of one video, drawn from `things.json`: colours, light, layout, tools and hands.
 
-A thing is a list of shapes: box (left, top, right, bottom, then rounding and rim), disc (x, y, half
-width, half height, then rim), shape (a polygon) and line (its points, then its width). A colour is
-[r, g, b] or a name that each household defines; "wood 0.88" is a darker wood.
+A thing is a list of shapes: box (left, top, right, bottom, then rounding and rim), disc (x, y,
+half width, half height, then rim), shape (a polygon) and line (its points, then its width). A
+colour is [r, g, b] or a name that each household defines; "wood 0.88" is a darker wood.
 """
 
 import colorsys
@@ -20,29 +20,24 @@ from scipy.ndimage import gaussian_filter
 from stepcut.toy.script import STEPS
 
 Packed = NDArray[np.uint32]
-Colour = tuple[int, ...]
-"""Red, green and blue, 0 to 255."""
+Colour = tuple[int, ...]  # red, green and blue, 0 to 255
 Point = tuple[float, float]
-Sprite = tuple[Packed, Point]
-"""A packed picture (h, w), and its grip point."""
+Sprite = tuple[Packed, Point]  # a packed picture (h, w), and its grip point
 
-WIDTH, HEIGHT = 1600, 1200
-"""Size of the kitchen in units; a head camera shows about 400 x 300 of them."""
-COUNTER, FRONT, FLOOR = 470, 900, 1080
-"""Top of the counter, the cupboards below it and the floor."""
+WIDTH, HEIGHT = 1600, 1200  # units of the kitchen; a head camera shows about 400 x 300 of them
+COUNTER, FRONT, FLOOR = 470, 900, 1080  # top of the counter, the cupboards below it and the floor
 THINGS: dict[str, Any] = json.loads(
     Path(__file__).with_name("things.json").read_text(encoding="utf-8")
 )
+# `work`: step -> place, offset, closeness of the head. `counter`: thing, place, x offset, y.
 KITCHEN = THINGS["kitchen"]
-"""`work`: step -> place, offset of the work, closeness of the head. `counter`: thing, place, x
-offset, y. `wares`, `skins`, `handles`: available colours."""
 WHITE, STEEL, DARK = (240, 238, 232), (188, 194, 200), (52, 50, 54)
 BUTTER, TEA, WINDOW = (250, 220, 90), (150, 82, 30), (236, 232, 224)
+# of all kitchens; an empty cup shows its glaze
 COLOURS: dict[str, Colour] = {
     "white": WHITE, "steel": STEEL, "dark": DARK, "butter": BUTTER, "water": (170, 215, 245),
     "leaf": (70, 140, 60), "liquid": (225, 222, 214),
 }  # fmt: skip
-"""Colours of all kitchens; an empty cup shows its glaze."""
 
 
 # ---------------------------------------------------------------------- drawing
@@ -171,12 +166,7 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
 
 
 class Look:
-    """Random properties of one video, from its `seed`; only the shapes of steps are the same in
-    all kitchens.
-
-    `body`, `ware` and `tools` are colours of the cook, the household and each step's tool. `places`
-    gives the x of each place.
-    """
+    """Random properties of one video; only the shapes of steps are the same in all kitchens."""
 
     def __init__(self, seed: tuple[int, int]) -> None:
         rng = np.random.default_rng([*seed, 2])

@@ -11,15 +11,13 @@ from stepcut.errors import check_kind, choose, unknown
 from stepcut.settings import SEEDS, check_number
 from stepcut.timeline import Segment, Timeline
 
+# in a valid order
 STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "wash dish")
-"""The steps of the task in a valid order."""
 
+# `(before, after)`, transitively reduced; tea and bread are independent
 EDGES = frozenset((*pairwise((*STEPS[:3], STEPS[5])), STEPS[3:5]))
-"""The true task graph: `(before, after)`, transitively reduced. Tea and bread are independent."""
-PASTIMES = ("wander", "look", "phone", "fiddle")
-"""What the cook does between steps."""
-GRID = 5
-"""Shots start and end on fifths of a second, so that times are short decimals and on frames."""
+PASTIMES = ("wander", "look", "phone", "fiddle")  # what the cook does between steps
+GRID = 5  # shots start and end on fifths of a second, so on short decimals and on frames
 _SECONDS = dict(zip(STEPS, (10, 8, 7, 6, 7, 9), strict=True))
 
 
@@ -83,11 +81,8 @@ def write_script(
     is the share of the time without a step. `skip` and `repeat` are the probabilities that a step
     is skipped, or done again later. `shuffle` varies the order, from 0 (always the same) to 1 (any
     valid order). `flaw` is one mistake: "skip:add jam", "swap:add jam" (done before its
-    preconditions) or "repeat:add jam" (done three times). Other steps are then neither skipped nor
+    preconditions) or "repeat:add jam" (done three times). Then no other step is skipped or
     repeated.
-
-    >>> write_script(0, shuffle=0, skip=0, repeat=0).timeline.sequence()
-    ['cut bread', 'spread butter', 'add jam', 'pour water', 'stir tea', 'wash dish']
     """
     check_number("seed", seed, 0, SEEDS, whole=True)
     check_number("video", video, 0, whole=True)
@@ -108,12 +103,10 @@ def write_script(
     return replace(script, flaws=flaws)
 
 
-DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})
-"""Default settings of a plan."""
+DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})  # settings of a plan
 
 
 def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str]]:
-    """Return the transitive closure of the task graph."""
     closure = set(edges)
     while more := {(a, d) for a, b in closure for c, d in closure if b == c} - closure:
         closure |= more

@@ -1,10 +1,7 @@
 """Backbones: networks that turn frames into features, chosen by name, by file, or custom.
 
-OpenVINO runs ONNX files on the CPU; torch runs the networks of hubs. The preprocessing of an ONNX
-file is read from its metadata (`metadata_props`): `stepcut.size`, `.mean`, `.scale`, `.colour`,
-`.output`, `.clip_frames` and `.clip_fps`. Fields of the `FeatureSpec` take precedence. Downloads
-from timm, transformers (`hf:`) and open_clip need `weights="fetch"`. Weights are read as tensors
-only, and no code of a hub is run.
+OpenVINO runs ONNX files on the CPU, and their metadata (`stepcut.size`, `.mean`, ...) completes
+the `FeatureSpec`; torch runs the networks of hubs. No code of a hub is run.
 """
 
 import copyreg
@@ -39,8 +36,7 @@ from stepcut.rate import Rate
 BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
     "efficientnet-lite0": load_lite0,
     "resnet50": load_resnet50,
-}
-"""Built-in networks by name. `extract` also accepts "vectors", which reads feature files."""
+}  # built-in networks; `extract` also accepts "vectors", which reads feature files
 
 
 def load_backbone(
@@ -49,10 +45,7 @@ def load_backbone(
     gpus_elsewhere: bool = False,
     **settings: Any,
 ) -> Backbone:
-    """Load a `backbone`: a name, a `FeatureSpec` or a custom object; `settings` are fields of a spec.
-
-    With `gpus_elsewhere`, workers of a cluster will run it on their GPUs.
-    """
+    """Load a name, a spec or an object; with `gpus_elsewhere` for GPUs of a cluster."""
     if not isinstance(backbone, str | FeatureSpec):
         return _checked(backbone)
     spec = as_spec(backbone, **settings)
@@ -89,7 +82,7 @@ def open_backbone(
     device: str = "auto",
     engine: Engine | None = None,
 ) -> tuple[Backbone, FeatureSpec]:
-    """Open a `backbone` (a name, a spec or an object); return it with the spec of its features."""
+    """Load a `backbone`; return it with the spec of its features."""
     spec = as_spec(backbone, fps=fps)
     if not isinstance(backbone, str | FeatureSpec):
         return load_backbone(backbone), spec
@@ -99,7 +92,7 @@ def open_backbone(
 
 
 def can_travel(backbone: Backbone) -> bool:
-    """Return whether a worker can import a backbone: no class of a notebook or the current folder."""
+    """Return whether a worker can import a backbone: no class of a notebook."""
     module = sys.modules.get(type(backbone).__module__.partition(".")[0])
     places = [*getattr(module, "__path__", []), getattr(module, "__file__", None) or ""]
     if not any(str(Path(place).parent) in import_folders() for place in places):
@@ -163,8 +156,7 @@ def _checked(backbone: object) -> Backbone:
 # ----------------------------------------------------------------------------- ONNX files
 
 SETTINGS = ("size", "mean", "scale", "colour", "output", "clip_frames", "clip_fps")
-Shape = tuple[int | None, ...]
-"""Lengths; one of None may vary."""
+Shape = tuple[int | None, ...]  # lengths; one of None may vary
 
 
 def load_file(spec: FeatureSpec, place: Place) -> Network:
@@ -228,10 +220,7 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
 def complete(
     spec: FeatureSpec, shape: Shape, outputs: Mapping[str, Shape], raw: bool
 ) -> tuple[FeatureSpec, tuple[int, ...]]:
-    """Complete the `spec` of a file; return it with the axis order of the network's input.
-
-    `shape` is that of the input, `raw` whether it takes bytes.
-    """
+    """Complete the `spec` of a file; return it with the axis order of its input of a `shape`."""
     file, clips = Path(spec.backbone).name, len(shape) == 5
     channel = next((at for at in ((2, 1, 4) if clips else (1, 3)) if shape[at : at + 1] == (3,)), 0)
     if len(shape) not in (4, 5) or not channel:
@@ -280,8 +269,8 @@ def _lengths(shape: Any) -> Shape:
 
 # ----------------------------------------------------------------------------------- hubs
 
+# a torch module, its function from frames to rows, and fields of its `FeatureSpec`
 Found = tuple[Any, Callable[[Any], Any], dict[str, Any]]
-"""A torch module, its function from frames to rows, and fields of its `FeatureSpec`."""
 
 
 def load_hub(spec: FeatureSpec, place: Place) -> Network:

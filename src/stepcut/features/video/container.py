@@ -25,26 +25,20 @@ from stepcut.rate import clock
 
 FilePath = str | os.PathLike[str]
 
+# Formats with video that refer to no other file: a text file x.mp4 may be a playlist.
 CONTAINERS = ",".join((
     "mov", "mp4", "matroska", "webm", "avi", "mpeg", "mpegts", "mpegvideo", "mpeg1video",
     "mpeg2video", "vob", "asf", "flv", "live_flv", "ogg", "mxf", "nut", "dv", "gif", "wtv", "rm",
     "ivf", "obu", "av1", "h261", "h263", "h264", "hevc", "vvc", "m4v", "vc1", "mjpeg", "mpjpeg",
     "dirac", "cavsvideo", "yuv4mpegpipe",
 ))  # fmt: skip
-"""FFmpeg's formats that contain video and refer to no other file.
 
-FFmpeg detects formats by content, so without this list a text file x.mp4 may be a playlist."""
-
-OPEN_SECONDS = 30.0
-"""Time limit for opening a video, or for progress in it."""
-OPEN_MEMORY = 2**29
-"""Bytes that a worker may take to open a video: a small file may claim an index of gigabytes."""
-MOST_PIXELS = 2**27
-"""Pixels of the largest frame that is decoded, somewhat more than 16K."""
+OPEN_SECONDS = 30.0  # time limit for opening a video, or for progress in it
+OPEN_MEMORY = 2**29  # of a worker that opens a video: a small file may claim an index of gigabytes
+MOST_PIXELS = 2**27  # of a frame, somewhat more than 16K
 PIXELS = {"max_pixels": str(MOST_PIXELS)}
 
-_opened: set[tuple[int, ...]] = set()
-"""Files that a worker has opened."""
+_opened: set[tuple[int, ...]] = set()  # files that a worker has opened
 
 
 def elsewhere(work: Callable[[str], Any], path: FilePath) -> Any:
@@ -68,10 +62,9 @@ def ended(path: Any, error: WorkerDied) -> VideoError:
 
 @contextmanager
 def open_video(path: FilePath, threads: int = 0) -> Iterator[tuple[Any, Any]]:
-    """Open `path`, decoded by `threads` (0: all cores); yield the PyAV container and the stream.
+    """Yield the PyAV container and the stream of `path`; any error becomes a VideoError.
 
-    Any error inside the block becomes a VideoError. A file that no worker has opened within the
-    limits is opened by one first.
+    A file that no worker has opened within the limits is opened by one first.
     """
     file = Path(path)
     with blame(file):
@@ -189,9 +182,9 @@ def _choose_stream(file: Path, container: Any) -> Any:
 
 
 def turn_of(frame: Any) -> tuple[bool, int, int]:
-    """Return the rotation of a `frame`: whether it is transposed, and the steps through its axes.
+    """Return whether a `frame` is transposed, and the steps through its axes, -1 if mirrored.
 
-    A step is -1 for a mirrored axis. The display matrix shows (x, y) at (a x + c y, b x + d y).
+    The display matrix shows (x, y) at (a x + c y, b x + d y).
     """
     data = frame.side_data.get("DISPLAYMATRIX")
     if data is None:
@@ -203,20 +196,16 @@ def turn_of(frame: Any) -> tuple[bool, int, int]:
 
 
 class VideoInfo(NamedTuple):
-    duration: float
-    """Seconds; read from the packets if the file does not state it."""
-    rate: Fraction | None
-    """Average frames per second."""
-    width: int
-    """As displayed, after rotation."""
+    duration: float  # seconds
+    rate: Fraction | None  # average frames per second
+    width: int  # as displayed, after rotation
     height: int
     codec: str
-    frames: int | None
-    """Number of frames, if the file states it."""
+    frames: int | None  # if the file states it
 
 
 def probe(path: FilePath) -> VideoInfo:
-    """Probe the video at `path`: its header and first frame, and all packets if it has no length."""
+    """Probe a video: its header and first frame, and all packets if it has no length."""
     info: VideoInfo = elsewhere(read_info, path)
     return info
 
@@ -282,12 +271,10 @@ def read_packets(path: FilePath) -> tuple[Fraction, list[Fraction]]:
 
 # ---------------------------------------- damage, truncation and stated lengths
 
+# A larger jump of timestamps (s), or one second backwards also of packets, is a splice.
 JUMP = 600
-"""Seconds. A larger jump in the timestamps, or one second backwards, is a splice, not a pause.
-
-Packets must go backwards, too, since a decoder returns old frames after damage."""
+# bytes between two Matroska packets that indicate damage; headers take under a tenth
 SKIPPED = 1024
-"""Bytes between two Matroska packets that indicate damage; headers take less than a tenth."""
 _MP4_BOXES = b"ftyp moov mdat free skip wide styp sidx moof mfra uuid meta".split()
 
 
@@ -329,10 +316,10 @@ def _matroska_end(head: bytes) -> int:
 
 
 def packets_of(container: Any, stream: Any) -> Iterator[tuple[Any, bool]]:
-    """Yield the packets of a `stream`, each with whether bytes before it were skipped as damaged.
+    """Yield the packets, each with whether bytes before it were skipped as damaged.
 
-    Matroska silently continues at the next cluster after damage; a gap between the packets of all
-    streams reveals it.
+    Matroska silently continues at the next cluster; a gap between the packets of all streams
+    reveals it.
     """
     matroska, skipped = container.format.name.startswith("matroska"), False
     begin: int | None = None
@@ -369,7 +356,7 @@ def stated_duration(container: Any, stream: Any) -> tuple[Fraction | None, bool]
 
 
 def check_length(path: FilePath, seconds: Fraction, frames: int) -> None:
-    """Refuse a video whose few `frames` claim to last too many `seconds`: it would fill the memory."""
+    """Refuse a video whose few `frames` claim to last long: it would fill the memory."""
     if seconds > JUMP + 60 * frames:
         length = clock(float(seconds))
         what = f"its index claims {length} for {frames} frames, more than a minute each"
@@ -381,9 +368,9 @@ def look_at_end(
 ) -> tuple[Fraction, VideoError | None]:
     """Return the end of the last frame, and an error if frames are missing after it.
 
-    Frames are missing if the stated length is longer than `reached`, and the file is truncated or
-    `damaged` there. The last picture of a Matroska file may last longer than its frame states. If
-    the packets (`read` up to this byte) end with the file, then the stated length is right.
+    They are if the stated length is longer than `reached`, and the file is truncated or `damaged`
+    there. The last picture of a Matroska file may last longer than it states: if the packets
+    (`read` up to this byte) end with the file, the stated length is right.
     """
     file, (expected, own) = Path(path), stated_duration(container, stream)
     if expected is None:

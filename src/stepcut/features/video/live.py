@@ -1,9 +1,7 @@
 """Live sources: cameras, addresses and pipes, and the newest frame of each sampling slot.
 
-A thread reads the source, reconnects after outages, and keeps the newest picture of each slot of
-1 / rate seconds. A picture that is not requested before the next slot counts as skipped. So memory
-does not grow, and the answer is current on a slow machine, too. A pipe is read to its end instead,
-frame by frame.
+A picture that is not requested before the next slot counts as skipped, so memory does not grow.
+A pipe is read to its end instead, frame by frame.
 """
 
 import logging
@@ -32,20 +30,16 @@ log = logging.getLogger("stepcut")
 
 Picture = NDArray[np.uint8]
 Say = Callable[[str], None]
+# opens a source and yields its frames while they come; reports problems as text
 Connect = Callable[[Say], Generator[Any, None, None]]
-"""Opens a source and yields its frames while they come; reports problems as text."""
 ADDRESS = re.compile(r"^(rtsp|rtsps|rtmp|http|https|udp|tcp|srt)://", re.IGNORECASE)
 CAMERA = re.compile(r"^camera(:(?P<which>.+))?$", re.IGNORECASE)
-PIPE = "-"
-"""The source that is the standard input."""
-SPAN = 3.0
-"""Seconds over which waiting for a source is averaged, to detect a machine that is too slow."""
-LOST = 1.5
-"""Seconds without a frame after which a source is lost; slow sources get three frame intervals."""
-HEARTBEAT = 2.0
-"""Seconds between two outage reports while a source is lost."""
+PIPE = "-"  # the source that is the standard input
+SPAN = 3.0  # seconds over which waiting is averaged, to detect a machine that is too slow
+LOST = 1.5  # seconds without a frame, or three frame intervals, after which a source is lost
+HEARTBEAT = 2.0  # seconds between two outage reports while a source is lost
+# seconds before the first reconnection, doubled each time, and their maximum
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
-"""Seconds before the first reconnection, doubled each time, and their maximum."""
 
 
 class NoDevice(VideoError):
@@ -65,10 +59,8 @@ class Outage(msgspec.Struct, frozen=True):
 class Sample(msgspec.Struct, frozen=True):
     time: float
     picture: Picture
-    skipped: int = 0
-    """Number of samples skipped so far because the consumer was too slow."""
-    notes: tuple[str, ...] = ()
-    """Messages about the source since the last sample."""
+    skipped: int = 0  # samples so far, because the consumer was too slow
+    notes: tuple[str, ...] = ()  # about the source since the last sample
 
 
 def is_live(source: str) -> bool:
@@ -84,10 +76,7 @@ def is_pipe(source: str) -> bool:
 def open_samples(
     source: str, rate: Fraction, size: Size, realtime: bool = False, **waits: Any
 ) -> Iterator[Iterator[Sample]]:
-    """Open a `source` and yield its samples, pictures of `size`, `rate` per second.
-
-    `realtime` plays a file at its original speed. `waits` are arguments of `Stream`.
-    """
+    """Yield the samples of a `source`; `realtime` plays a file at its speed."""
     if is_live(source):
         connect = partial(frames_of, source, waits.get("stall", 10.0))
         name, scale = hide_password(source), Scaler(size)
@@ -225,11 +214,6 @@ def decoded(name: str, container: Any, say: Say, piped: bool = False) -> Iterato
 
 
 def hide_password(address: str) -> str:
-    """Return an address without its password.
-
-    >>> hide_password("rtsp://me:secret@10.0.0.5/live")
-    'rtsp://***@10.0.0.5/live'
-    """
     return re.sub(r"//[^/?#]+@", "//***@", address)
 
 
@@ -244,14 +228,7 @@ def _error_text(error: BaseException) -> str:
 
 
 class Stream(Iterator[Sample]):
-    """Samples of a live source; `close()` ends it.
-
-    connect   opens the source and yields its frames; `scale` converts a frame to a picture
-    rate      pictures per second
-    patience  seconds to wait for the first frame before raising a VideoError
-    stall     seconds without a frame before the stream reports it
-    lost      called during an outage, within two seconds and then every two seconds
-    """
+    """Samples of a live source; `lost` is called during an outage, every two seconds."""
 
     def __init__(
         self,

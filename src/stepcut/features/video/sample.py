@@ -28,49 +28,40 @@ from stepcut.parallel.worker import alive
 from stepcut.rate import Rate, as_rate
 
 Picture = NDArray[np.uint8]
-Ticks = int | Fraction
-"""A time in units of the timestamps."""
+Ticks = int | Fraction  # a time in units of the timestamps
+# side of a square, or height and width; None keeps the size of the video
 Size = int | tuple[int, int] | None
-"""Side of a square, or height and width; None keeps the size of the video."""
-PAUSE = Fraction(1, 2)
-"""Seconds without a frame, beside skipped bytes, that count as lost frames."""
+PAUSE = Fraction(1, 2)  # seconds without a frame, beside skipped bytes, that count as lost frames
+# codecs whose key frames FFmpeg marks reliably, beside those with key frames only
 KEYED = ("h264", "hevc", "vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4")
-"""Codecs whose key frames FFmpeg marks reliably, beside those with key frames only."""
-FAST_ROWS = 2
-"""With fast sampling, the frame of a row may be this many rows older."""
+FAST_ROWS = 2  # with fast sampling, the frame of a row may be this many rows older
 
 
 class Samples(Iterator[tuple[float, Picture]]):
-    """The frames of a video; see `sample_frames`. At the end, `duration` and `corrupt` are known."""
+    """The frames of a video; at the end, `duration` is known."""
 
     def __init__(self, path: str | os.PathLike[str], fps: Fraction, fast: bool = False) -> None:
         self.path, self.fps, self.fast = path, fps, fast
-        self.keys = False
-        """Whether only key frames are decoded."""
-        self.corrupt = 0
-        """Damaged frames so far: not decoded, or marked as damaged by the decoder."""
+        self.keys = False  # only key frames are decoded
+        self.corrupt = 0  # damaged frames so far: not decoded, or marked as damaged by the decoder
+        # seconds from the first frame to the end of the last one
         self.duration: float | None = None
-        """Seconds from the first frame to the end of the last one; None before the end."""
-        self.last = 0
-        """Timestamp at which the last packet so far ends."""
-        self.read = 0
-        """Byte at which the last packet so far ends."""
+        self.last = 0  # timestamp at which the last packet so far ends
+        self.read = 0  # byte at which the last packet so far ends
+        # how often the timestamps restarted, as in a file made of two recordings
         self.restarts = 0
-        """How often the timestamps restarted, as in a file made of two recordings."""
         self._frames: Generator[tuple[float, Picture]]
 
     def __next__(self) -> tuple[float, Picture]:
         return next(self._frames)
 
     def watch(self, container: Any, stream: Any) -> Iterator[Any]:
-        """Yield the packets of a stream, and track their end, lost frames and restarts.
-
-        A restart lies a second before both of the last two, since one time alone may be damaged.
-        """
+        """Yield the packets of a stream, and track their end, lost frames and restarts."""
         two: deque[int] = deque(maxlen=2)
         for packet, skipped in packets_of(container, stream):
             alive()
             if (time := packet.dts if packet.pts is None else packet.pts) is not None:
+                # Before both of the last two, since one time alone may be damaged.
                 self.restarts += bool(two) and (min(two) - time) * stream.time_base > 1
                 two.append(time)
             if packet.pts is not None:
@@ -96,13 +87,9 @@ def sample_frames(
 ) -> Samples:
     """Yield (time, picture) for every time i / fps: the frame shown then, as RGB (H, W, 3) uint8.
 
-    Time counts from the first frame. `end` is excluded. Adjacent parts give exactly the samples of
-    a single pass; a part starts decoding at the key frame before it. Frames are scaled to `size`
-    without keeping their shape. 0 `threads` use all cores.
-
-    With `fast`, decode only frames that others refer to, or only key frames if these are close
-    enough. A frame may be up to two rows older, in lower quality. A file that ends early raises a
-    VideoError after its last frame.
+    Time counts from the first frame; `end` is excluded. Adjacent parts give exactly the samples of
+    a single pass. With `fast`, a frame may be up to two rows older, in lower quality. A file that
+    ends early raises a VideoError after its last frame.
     """
     rate = as_rate(fps)
     first, last = (
@@ -115,7 +102,7 @@ def sample_frames(
 
 
 def frame_at(path: str | os.PathLike[str], time: float) -> Picture | None:
-    """Return the frame (H, W, 3) shown at a `time` in seconds; None more than 0.1 s past the end."""
+    """Return the frame shown at a `time` in seconds; None more than 0.1 s past the end."""
     for at in (time, time - 0.1):
         samples = sample_frames(path, fps=1000, start=at, end=at + 0.002)
         frame = next(samples, None)
@@ -196,7 +183,7 @@ def _decode_less(samples: Samples, stream: Any) -> None:
 
 
 def _needed_keys(packets: Iterator[Any], zero: int | None, fps: Fraction) -> Iterator[Any]:
-    """Yield the packets of key frames that a sample shows; `zero` is the timestamp of time zero."""
+    """Yield the packets of key frames that a sample shows; `zero` is the time of the first."""
     held: Any = None
     for packet in packets:
         if packet.pts is None or not packet.is_keyframe:
@@ -246,7 +233,7 @@ def _timed(
 def _seek(
     samples: Samples, container: Any, stream: Any, target: Fraction
 ) -> tuple[int | None, Iterator[Any] | None]:
-    """Seek to the last key frame at or before `target`; return the zero timestamp and the frames."""
+    """Return the zero timestamp, and the frames from the last key frame at or before `target`."""
     head = next(_decode(samples, container, stream), None)
     if head is None or head.pts is None:
         return None, None
