@@ -24,10 +24,11 @@ export function closer(text, act = () => {}, props = {}) {
 }
 
 export function showHelp() {
-  const rows = S.keyList.map(([keys, words]) => el("tr", {},
-    el("th", { scope: "row" }, el("kbd", { text: keys })), el("td", { text: words })));
-  open(S.keys, [el("div", { class: "scroll" }, el("table", { class: "keys" },
-    el("tbody", {}, ...rows)))], closer(S.close));
+  const rows = (keys) => keys.map(([key, words]) => el("tr", {},
+    el("th", { scope: "row" }, el("kbd", { text: key })), el("td", { text: words })));
+  open(S.keys, [el("div", { class: "scroll keys" }, ...S.keyGroups.map(([title, keys]) =>
+    el("table", {}, el("caption", { text: title }), el("tbody", {}, ...rows(keys)))))],
+  closer(S.close));
 }
 
 export function askMerge(number) {

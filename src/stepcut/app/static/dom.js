@@ -34,6 +34,10 @@ const PATHS = {
   filter: "M4 5h16v2.5l-6 6V20l-4-2v-4.5l-6-6z", more: "M5 10h4v4H5zM10 10h4v4h-4zM15 10h4v4h-4z",
   help: "M11 16h2.2v2.300H11zM12 5.5c-2.700 0-4.300 1.600-4.400 3.800h2.2c.1-1.2.9-1.900 2.100-1.900s2 .7 2 1.700c0 2-3 2-3 5.100h2.2c0-2.2 3.100-2.5 3.100-5.2 0-2-1.700-3.5-4.2-3.5z",
   pin: "M12 3a6 6 0 0 1 6 6c0 4-6 12-6 12S6 13 6 9a6 6 0 0 1 6-6z",
+  full: "M4 4h6v2H6v4H4zM14 4h6v6h-2V6h-4zM4 14h2v4h4v2H4zM18 14h2v6h-6v-2h4z",
+  sound: "M4 9v6h4l5 4V5L8 9zM15.5 8.500a5 5 0 0 1 0 7l1.400 1.400a7 7 0 0 0 0-9.800z",
+  silent: "M4 9v6h4l5 4V5L8 9zM15 10.400l1.400-1.400 2 2 2-2 1.400 1.400-2 2 2 2-1.400 1.400-2-2-2 2L15 14.400l2-2z",
+  words: "M3 5h18v14H3zM5 7v10h14V7zM7 13h10v2H7z",
   close: "m6.400 5 5.600 5.600L17.600 5 19 6.400 13.400 12l5.600 5.600-1.400 1.400-5.600-5.600L6.400 19 5 17.600l5.600-5.600L5 6.400z",
   minus: "M5 11h14v2H5z", plus: "M11 5h2v6h6v2h-6v6h-2v-6H5v-2h6z",
 };
@@ -68,13 +72,22 @@ export function twoEnds(name) {
 }
 
 export function clock(seconds, digits = 1) {
-  const tenths = Math.round(Math.max(seconds, 0) * 10);
-  const whole = Math.floor(tenths / 10);
-  const rest = digits ? `.${tenths % 10}` : "";
+  const scale = 10 ** Math.max(digits, 1);
+  const parts = Math.round(Math.max(seconds, 0) * scale);
+  const whole = Math.floor(parts / scale);
+  const rest = digits ? `.${String(parts % scale).padStart(digits, "0")}` : "";
   const minutes = Math.floor(whole / 60);
   const two = (number) => String(number).padStart(2, "0");
   const head = minutes >= 60 ? `${Math.floor(minutes / 60)}:${two(minutes % 60)}` : `${minutes}`;
   return `${head}:${two(whole % 60)}${rest}`;
+}
+
+// Seconds that a person typed: 83.4, 1:23.4 or, with `rate`, the frame #312; null if it is none.
+export function readTime(text, rate) {
+  const frame = /^\s*#(\d+)\s*$/.exec(text);
+  if (frame) return Number(frame[1]) / rate;
+  if (!/^\s*(\d+:){0,2}\d+([.,]\d*)?\s*$/.test(text)) return null;
+  return text.replace(",", ".").split(":").reduce((sum, part) => 60 * sum + Number(part), 0);
 }
 
 export function clamp(value, low, high) {

@@ -13,16 +13,18 @@ import { VIEWS } from "./views.js";
 
 const KEYS = {
   " ": () => stage.togglePlay(),
+  j: () => stage.shuttle(-1), k: () => stage.shuttle(0), l: () => stage.shuttle(1),
   ArrowLeft: (event) => stage.seek(stage.stageTime() - (event.shiftKey ? 5 : 1)),
   ArrowRight: (event) => stage.seek(stage.stageTime() + (event.shiftKey ? 5 : 1)),
   ",": () => stage.frame(-1), ".": () => stage.frame(1),
   "<": () => stage.changeSpeed(-1), ">": () => stage.changeSpeed(1),
   ArrowUp: () => stage.hop(-1), ArrowDown: () => stage.hop(1),
-  "[": () => stage.toBoundary(-1), "]": () => stage.toBoundary(1), j: () => stage.nudge(-1),
-    k: () => stage.nudge(1),
+  "[": () => stage.toBoundary(-1), "]": () => stage.toBoundary(1), q: () => stage.nudge(-1),
+    w: () => stage.nudge(1),
   y: () => stage.confirmVideo(), x: () => stage.toggleMistake(), t: () => canTeach() && askTeach(),
   PageUp: () => otherVideo(-1), PageDown: () => otherVideo(1),
-  l: () => stage.toggleLoop(), s: () => stage.splitSegment(), n: () => stage.split(false),
+  r: () => stage.toggleLoop(), f: () => stage.toggleFull(), v: () => stage.toggleSound(),
+    h: () => stage.toggleSubtitles(), s: () => stage.splitSegment(), n: () => stage.split(false),
     d: () => stage.chooseNext(differences), b: () => stage.mark(null), c: () => stage.runCheck(),
   i: () => stage.setEdge("start"), o: () => stage.setEdge("end"), m: () => markStretch(),
   a: () => {
@@ -54,7 +56,7 @@ export function listen() {
     if (document.querySelector("dialog[open]")) return;
     const { target } = event;
     const key = letterOf(event);
-    const typing = target.matches("input, select, textarea");
+    const typing = target.matches("input:not([type=range]), select, textarea");
     if ((event.ctrlKey || event.metaKey) && !typing && ["z", "y"].includes(key)) {
       event.preventDefault();
       inTurn(key === "y" || event.shiftKey ? redo : undo);
@@ -67,8 +69,10 @@ export function listen() {
       return;
     }
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    // the key activates the element
-    if ((key === " " || key === "Enter") && target.matches("button, a, summary")) return;
+    // Enter activates the element; Space plays
+    if (key === "Enter" && target.matches("button, a, summary")) return;
+    if (target.matches("[type=range]") && /^(Arrow|Page)/.test(key)) return;
+    if (key === " " && (store.view !== "correct" || comparing())) return;
     if (store.view !== "correct") {
       if (key === "Escape") showView("correct");
       if (key === "?") showHelp();
@@ -84,6 +88,13 @@ export function listen() {
     inTurn(() => act(event));
   });
 }
+
+// In some browsers, the Space that plays would also press the button that has the focus.
+document.addEventListener("keyup", (event) => {
+  const plays = store.view === "correct" && !comparing()
+    && !document.querySelector("dialog[open]") && event.target.matches("button, summary");
+  if (event.key === " " && plays) event.preventDefault();
+});
 
 let last = Promise.resolve();
 

@@ -16,9 +16,12 @@ export class Player {
     this.canvas = el("canvas", { class: "signals", hidden: true, role: "img" });
     this.line = el("div", { class: "signal-line", hidden: true });
     this.note = el("p", { class: "note", hidden: true, role: "status" });
-    this.node = el("div", { class: "screen" }, this.video, this.canvas, this.line, this.note);
+    this.words = el("p", { class: "subtitle", hidden: true, "aria-hidden": "true" });
+    this.node = el("div", { class: "screen" }, this.video, this.canvas, this.line, this.words,
+      this.note);
     this.key = null;
     this.ready = false; // whether the video has reached `start`
+    this.next = null; // where to seek after the present seek
     this.signals = null;
     this.clock = null; // of a recording without a video, while it plays
     this.rate = 1;
@@ -28,6 +31,7 @@ export class Player {
       if (!this.video.videoWidth) this.cannotPlay(); // sound only: unsupported video codec
       else this.standAtStart();
     });
+    this.video.addEventListener("seeked", () => this.next !== null && this.seek(this.next));
     for (const event of ["play", "pause", "ended", "emptied", "seeked", "timeupdate"]) {
       this.video.addEventListener(event, () => this.onevent(event));
     }
@@ -64,6 +68,7 @@ export class Player {
 
   load(address) {
     this.ready = false;
+    this.next = null;
     if (address) {
       this.video.src = address;
       this.setRate(this.rate);
@@ -106,7 +111,10 @@ export class Player {
   seek(time) {
     this.start = time;
     if (this.clock) this.clock = { began: performance.now(), from: time };
-    if (this.ready) this.video.currentTime = time;
+    if (this.ready) {
+      this.next = this.video.seeking ? time : null; // each seek shows its frame
+      if (this.next === null) this.video.currentTime = time;
+    }
     this.moveLine();
   }
 
@@ -127,7 +135,12 @@ export class Player {
       }
       return now;
     }
-    return this.ready ? this.video.currentTime : this.start || 0;
+    return this.next ?? (this.ready ? this.video.currentTime : this.start || 0);
+  }
+
+  showWords(text) {
+    this.words.hidden = !text;
+    this.words.textContent = text;
   }
 
   showNote(text) {

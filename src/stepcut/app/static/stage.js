@@ -2,11 +2,11 @@
 
 import { listFindings } from "./bar.js";
 import { ask, work } from "./api.js";
-import { button, clamp, clock, el, iconButton } from "./dom.js";
+import { button, clamp, clock, el, icon, iconButton, readTime } from "./dom.js";
 import { moveCursor } from "./grid.js";
 import { Player } from "./player.js";
-import { changed, current, differences, edit, load, partAt, reportOf, say, shines, stepOf,
-  store } from "./store.js";
+import { changed, current, differences, edit, load, partAt, recall, remember, reportOf, say,
+  shines, stepOf, store } from "./store.js";
 import { S } from "./strings.js";
 import { boundaries, Track } from "./track.js";
 
@@ -15,8 +15,9 @@ const player = new Player(S.theVideo, { muted: false });
 const track = new Track({ onpick: (time) => choose(store.video, time),
   onseek: (time) => seek(time) });
 const name = el("h2", {});
-// role timer: not announced while it runs
-const now = el("output", { class: "now", role: "timer", "aria-label": S.time });
+const now = el("input", { class: "now", "aria-label": S.time, title: S.timeTitle, size: 8,
+  onkeydown: (event) => goToTyped(event), onblur: () => show(player.time) });
+const total = el("span", { class: "total" });
 const list = el("ol", { class: "segments", "aria-label": S.segmentsLabel });
 const found = el("div", { class: "found" });
 const apart = el("div", { class: "found apart" });
@@ -25,31 +26,39 @@ const speed = el("select", { "aria-label": S.speed, title: S.speedTitle,
   onchange: () => setSpeed(Number(speed.value)) },
   ...SPEEDS.map((rate) => el("option", { value: rate, text: `${rate} ×`, selected: rate === 1 })));
 const playing = iconButton("play", S.play, () => togglePlay(), "Space");
-const loop = iconButton("loop", S.loop, () => toggleLoop(), "L");
+const loop = iconButton("loop", S.loop, () => toggleLoop(), "R");
+const subtitles = iconButton("words", S.subtitles, () => toggleSubtitles(), "H");
+const sound = iconButton("sound", S.mute, () => toggleSound(), "V");
+const volume = el("input", { type: "range", class: "volume", min: 0, max: 1, step: 0.05,
+  "aria-label": S.volume, oninput: () => setVolume(Number(volume.value), false) });
 const right = button(S.confirm, () => confirmVideo(), { title: S.confirmTitle });
 const mistake = button(S.mistake, () => toggleMistake(), { title: S.mistakeTitle });
 const checking = button(S.check, () => runCheck(), { title: S.checkTitle });
 
 let drawn = null; // the video whose segments are listed
+let backwards = 0; // speed
 
 store.loop = false;
 store.rate = 25; // frames per second of the selected video
 
 export function buildStage() {
   loop.setAttribute("aria-pressed", "false");
+  const full = iconButton("full", S.fullScreen, () => toggleFull(), "F");
+  full.hidden = !document.fullscreenEnabled;
   const transport = el("div", { class: "transport", role: "toolbar", "aria-label": S.playingLabel },
     iconButton("previous", S.previousSegment, () => hop(-1), "↑"),
       iconButton("back", S.frameBack, () => frame(-1), ","),
     playing, iconButton("on", S.frameOn, () => frame(1), "."),
       iconButton("next", S.nextSegment, () => hop(1), "↓"),
-    now, loop, speed, el("span", { class: "gap" }), right, mistake, checking,
+    now, total, loop, speed, sound, volume, subtitles, full,
+    el("span", { class: "gap" }), right,
     iconButton("minus", S.zoomOut, () => zoom(0.67), "−"),
       iconButton("plus", S.zoomIn, () => zoom(1.5), "+"));
-  document.getElementById("stage").append(
-    el("div", { class: "upper" }, el("div", { class: "left" }, player.node),
-      el("div", { class: "right" }, name, list, apart, found, acts)),
-    transport, track.node);
-  const icons = { true: playing.firstChild, false: iconButton("pause", "", null).firstChild };
+  document.getElementById("stage").append(el("div", { class: "left" }, player.node),
+    el("div", { class: "right" }, el("div", { class: "row head" }, name, mistake, checking), list, apart, found, acts), transport, track.node);
+  subtitles.setAttribute("aria-pressed", recall("subtitles", true));
+  setVolume(recall("volume", 1), recall("muted", false));
+  const icons = { true: icon("play"), false: icon("pause") };
   player.onevent = (event) => {
     if (event === "seeked" || event === "timeupdate") {
       show(player.time);
@@ -77,7 +86,10 @@ function show(time) {
   track.point(time, !player.paused);
   player.moveLine();
   moveCursor(store.video, time);
-  now.textContent = `${clock(time)} / ${clock(current().duration)}`;
+  if (document.activeElement !== now) now.value = clock(time);
+  total.textContent = `/ ${clock(current().duration)} · #${Math.floor(time * store.rate + 1e-3)}`;
+  const words = subtitles.ariaPressed === "true" && partAt(current(), time);
+  player.showWords(words >= 0 ? stepOf(current().parts[words]?.[2])?.name ?? "" : "");
   if (!store.loop && !player.paused) {
     const part = partAt(current(), time);
     if (part !== store.part && part >= 0) {
@@ -204,15 +216,17 @@ function drawActs(video) {
   if (acts.hidden) return;
   const part = video.parts[store.part];
   const of = store.range ? undefined : part?.[2];
-  const which = el("select", { "aria-label": S.stretchOf,
+  const which = el("select", { "aria-label": store.range ? S.stretchOf : S.segmentIs,
     onchange: () => mark(which.value === "" ? null : Number(which.value)) },
     ...(of === undefined ? [el("option", { text: S.giveTo, value: "-", disabled: true,
       selected: true })] : []),
     ...store.data.steps.map((step) => el("option", { value: step.number, text: step.name,
       selected: step.number === of })),
     el("option", { value: "", text: S.background }));
-  const words = store.range ? S.stretch(clock(stretch[0]), clock(stretch[1])) : S.segmentIs;
-  acts.replaceChildren(el("label", {}, el("span", { text: words }), which),
+  const words = store.range ? S.stretch(clock(stretch[0]), clock(stretch[1])) : "";
+  const typed = store.range ? [] : ["start", "end"].map((edge, at) => typedEdge(edge, stretch[at]));
+  acts.replaceChildren(el("div", { class: "row" },
+    el("label", {}, el("span", { text: words }), which), ...typed),
     el("div", { class: "buttons" },
     ...(store.range ? [] : [
       button(S.startHere, () => setEdge("start"), { title: S.startHereTitle }),
@@ -221,6 +235,18 @@ function drawActs(video) {
       button(S.newStep, () => split(false), { title: S.newStepHere }),
       button(S.newStepAll, () => split(true), { title: S.newStepAllTitle })]),
     button(S.makeBackground, () => mark(null), { title: S.makeBackgroundTitle })));
+}
+
+// The start or end of the segment as a field: a time, or a frame.
+function typedEdge(edge, time) {
+  const field = el("input", { size: 7, value: clock(time, 2), title: S.timeTitle,
+    "aria-label": S.edges[edge], onchange: () => {
+      const to = readTime(field.value, store.rate);
+      if (to === null) say(S.noTime(field.value), true);
+      else moveEdge(edge, clamp(to, 0, current().duration));
+      if (to === null) field.value = clock(time, 2);
+    } });
+  return field;
 }
 
 function chosenStretch() {
@@ -286,9 +312,9 @@ export function nudge(way) {
   editVideo("move", { part: near.place, edge: near.edge, time }).then(() => seek(time));
 }
 
-export function setEdge(edge) {
-  if (store.part >= 0) editVideo("move", { part: store.part, edge, time: player.time });
-}
+const moveEdge = (edge, time) => store.part >= 0
+  && editVideo("move", { part: store.part, edge, time });
+export const setEdge = (edge) => moveEdge(edge, player.time);
 
 export async function runCheck() {
   if (checking.disabled || !store.data.learned) return;
@@ -308,18 +334,81 @@ export async function runCheck() {
 }
 
 export const pauseStage = () => player.pause();
-export const togglePlay = () => (player.paused ? player.play() : player.pause());
+export const togglePlay = () => (player.paused && !backwards ? player.play() : stop());
+
+function stop() {
+  backwards = 0;
+  player.pause();
+}
+
+// Play on (1), backwards (-1) or pause (0); once more is faster.
+export function shuttle(way) {
+  if (way < 0) {
+    player.pause();
+    backwards = Math.min(2 * backwards || 1, 8);
+    if (backwards === 1) requestAnimationFrame((began) => rewind(player.time, began));
+  } else if (!way) stop();
+  else if (backwards || player.paused) {
+    backwards = 0;
+    player.play();
+  } else setSpeed(Math.min(2 * Number(speed.value), 4));
+}
+
+// Browsers play forward only.
+function rewind(from, began, now = began) {
+  if (!backwards) return;
+  const to = from - (backwards * (now - began)) / 1000;
+  goTo(to);
+  if (to <= 0) stop();
+  else requestAnimationFrame((later) => rewind(to, now, later));
+}
+
+function goToTyped(event) {
+  if (event.key === "Escape") now.blur();
+  if (event.key !== "Enter") return;
+  const time = readTime(now.value, store.rate);
+  if (time === null) say(S.noTime(now.value), true);
+  else choose(store.video, clamp(time, 0, current().duration));
+  now.blur();
+}
+
+export function toggleSubtitles() {
+  remember("subtitles", subtitles.ariaPressed !== "true");
+  subtitles.ariaPressed = subtitles.ariaPressed !== "true";
+  show(player.time);
+}
+
+export const toggleSound = () => setVolume(Number(volume.value) || 1, !player.video.muted);
+
+function setVolume(loud, muted) {
+  Object.assign(player.video, { volume: loud, muted: muted || !loud });
+  volume.value = loud;
+  sound.replaceChildren(icon(player.video.muted ? "silent" : "sound"));
+  sound.ariaLabel = player.video.muted ? S.unmute : S.mute;
+  remember("volume", loud);
+  remember("muted", muted);
+}
+
+export function toggleFull() {
+  if (document.fullscreenElement) document.exitFullscreen();
+  else document.getElementById("stage").requestFullscreen?.().catch(() => {});
+}
 export const playStage = () => player.play();
 export const stageTime = () => player.time;
 
 export function seek(time) {
+  backwards = 0;
+  goTo(time);
+}
+
+function goTo(time) {
   const to = clamp(time, 0, current().duration);
   player.seek(to);
   show(to);
 }
 
 export function frame(way) {
-  player.pause();
+  stop();
   // Seek to the middle of the frame: its border may show either neighbour.
   seek((Math.floor(player.time * store.rate + 1e-3) + way + 0.5) / store.rate);
 }

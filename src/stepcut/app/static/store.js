@@ -116,13 +116,30 @@ export const edit = (change) => send("edit", { edit: change });
 export const undo = () => store.data.undo && send("undo", {});
 export const redo = () => store.data.redo && send("redo", {});
 
-const STAYS = 10_000; // milliseconds that good news is shown
+// Choices of this browser, such as the volume.
+export function recall(name, usual) {
+  try {
+    return JSON.parse(localStorage.getItem(`stepcut ${name}`)) ?? usual;
+  } catch {
+    return usual; // storage is switched off, or not ours
+  }
+}
+
+export function remember(name, value) {
+  try {
+    localStorage.setItem(`stepcut ${name}`, JSON.stringify(value));
+  } catch {
+    // the choice lasts until the page is closed
+  }
+}
+
+const STAYS = { true: 30_000, false: 10_000 }; // milliseconds that bad and good news is shown
 let leaving = null;
 
 export function say(words, bad = false) {
   const status = document.getElementById("status");
   clearTimeout(leaving);
-  if (words && !bad) leaving = setTimeout(() => say(""), STAYS);
+  if (words) leaving = setTimeout(() => say(""), STAYS[bad]);
   status.textContent = words;
   status.classList.toggle("bad", bad);
 }

@@ -11,7 +11,7 @@ export class Track {
     this.onseek = onseek;
     this.zoom = 1;
     this.bar = new Bar({ names: true, onpick: (time) => !this.dragged && onpick(time) });
-    this.ruler = el("div", { class: "ruler", title: S.dragStretch });
+    this.ruler = el("div", { class: "ruler", title: S.dragTimeline });
     this.range = el("div", { class: "range", hidden: true });
     this.handles = el("div", { class: "handles" });
     this.pins = el("div", { class: "pins" });
@@ -25,7 +25,9 @@ export class Track {
       this.zoomTo(this.zoom * (event.deltaY < 0 ? 1.25 : 0.8), this.timeAt(event));
     }, { passive: false });
     this.node.addEventListener("scroll", () => this.drawRuler(), { passive: true });
-    this.ruler.addEventListener("pointerdown", (event) => this.dragRange(event));
+    for (const node of [this.ruler, this.bar.node]) {
+      node.addEventListener("pointerdown", (event) => this.scrub(event, node));
+    }
   }
 
   timeAt(event) {
@@ -90,25 +92,39 @@ export class Track {
       + clientWidth) this.node.scrollLeft = at - clientWidth / 5;
   }
 
-  dragRange(event) {
+  // Dragging shows the video there; with Shift it selects a range.
+  scrub(event, node) {
+    if (event.button) return;
     const from = this.timeAt(event);
-    this.ruler.setPointerCapture(event.pointerId);
+    const over = new AbortController();
+    node.setPointerCapture(event.pointerId);
     const move = (now) => {
+      if (!this.dragged && Math.abs(now.clientX - event.clientX) < 3) return; // a click
+      this.dragged = true;
       const to = this.timeAt(now);
-      this.range.hidden = false;
-      this.bar.lay(this.range, Math.min(from, to), Math.max(from, to));
+      if (event.shiftKey) {
+        this.range.hidden = false;
+        this.bar.lay(this.range, Math.min(from, to), Math.max(from, to));
+      }
       this.onseek(to);
     };
     const end = (now) => {
-      this.ruler.removeEventListener("pointermove", move);
+      over.abort();
+      if (!this.dragged) {
+        if (node === this.ruler) this.onseek(from);
+        return;
+      }
       const to = this.timeAt(now);
-      const long = Math.abs(to - from) > this.bar.duration / 400;
-      store.range = long ? [Math.min(from, to), Math.max(from, to)] : null;
-      if (!long) this.onseek(to);
-      changed("range");
+      if (!event.shiftKey) this.onpick(to);
+      store.range = event.shiftKey ? [Math.min(from, to), Math.max(from, to)] : null;
+      setTimeout(() => {
+        this.dragged = false;
+        changed("range");
+      }, 0);
     };
-    this.ruler.addEventListener("pointermove", move);
-    this.ruler.addEventListener("pointerup", end, { once: true });
+    node.addEventListener("pointermove", move, { signal: over.signal });
+    for (const kind of ["pointerup", "pointercancel"]) node.addEventListener(kind, end,
+      { signal: over.signal });
   }
 
   handle(video, { place, edge, time, low, high }) {
