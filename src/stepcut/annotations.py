@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby, pairwise
+from statistics import median
 from typing import Any, Self
 
 import msgspec
@@ -12,13 +13,19 @@ from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError
 from stepcut.methods.constraints import OPEN, Constraint, Transcript
-from stepcut.timeline import Segment, Timeline, clip_segments
+from stepcut.timeline import BACKGROUND, Segment, Timeline, clip_segments, time_in_video
 
 Labels = NDArray[np.int64]
 Stretches = tuple[tuple[float, float], ...]
 """(start, end) in seconds, sorted; none touch."""
 VIEWER, PYTHON = "viewer", "python"
 """Origins that are not files."""
+NO_STEP = ""
+"""The step of clicks and onsets that say background."""
+REACTION = 0.5
+"""Seconds that a key is late, before corrected boundaries show more."""
+FLOAT = 0.3
+"""The least time on both sides of an onset in which its boundary is open, in seconds."""
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -39,6 +46,22 @@ class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
     video: str = ""
 
 
+class Onset(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A key pressed at the start of a step while the video plays; it ends the step before."""
+
+    time: float
+    """When the key was pressed, in seconds of the video."""
+    step: str = NO_STEP
+    speed: float = 1.0
+    """The playback rate."""
+    start: float | None = None
+    """Where the step starts; None if that follows from the reaction time."""
+
+    def begins(self, reaction: float) -> float:
+        late = self.time - reaction * self.speed
+        return max(late, 0.0) if self.start is None else self.start
+
+
 class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     end: float
     segments: tuple[Segment, ...] = ()
@@ -47,6 +70,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     annotated: Stretches = ()
     complete: bool = True
     """Whether the clicks cover every occurrence of a step."""
+    onsets: tuple[Onset, ...] = ()
+    """Sorted by time. Between two of them the step is known, outside `annotated`, except near them."""
     transcript: tuple[str, ...] = ()
     mistake: bool = False
     normal: bool = False
@@ -68,7 +93,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def steps(self) -> list[str]:
-        return list(dict.fromkeys((*(one.step for one in self.segments), *self.transcript)))
+        named = (one.step for one in (*self.segments, *self.onsets))
+        return [one for one in dict.fromkeys((*named, *self.transcript)) if one != NO_STEP]
 
     @property
     def whole(self) -> bool:
@@ -76,7 +102,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def says_steps(self) -> bool:
-        return bool(self.annotated or self.segments or self.transcript)
+        return bool(self.annotated or self.segments or self.transcript or self.onsets)
 
     def covers(self, time: float) -> bool:
         return any(start <= time <= end for start, end in self.annotated)
@@ -92,6 +118,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(
             settle(sorted({*labels, *clicks}), covered, self),
             complete=self.complete if self.clicks else before.complete,
+            onsets=self.onsets or before.onsets,
             transcript=self.transcript or before.transcript,
             mistake=self.mistake or (before.mistake and not self.normal),
             normal=self.normal or (before.normal and not self.mistake),
@@ -104,8 +131,34 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(
             self,
             segments=self.timeline.rename(names).segments,
+            onsets=tuple(
+                msgspec.structs.replace(one, step=names.get(one.step, one.step))
+                for one in self.onsets
+            ),
             transcript=tuple(names.get(step, step) for step in self.transcript),
         )
+
+    def keyed(self, reaction: float) -> list[Segment]:
+        """Return what the onsets show, from each to the next; keys are `reaction` seconds late."""
+        starts = [time_in_video(one.begins(reaction), self.end) for one in self.onsets]
+        order = sorted(range(len(starts)), key=starts.__getitem__)
+        ends = [*(starts[place] for place in order[1:]), self.end]
+        return [
+            Segment(starts[place], end, self.onsets[place].step)
+            for place, end in zip(order, ends, strict=False)
+            if starts[place] < end
+        ]
+
+    def with_onsets(self, reaction: float) -> "Annotation":
+        """Return the annotation with labels between its onsets; the boundaries near them are open."""
+        known, labels = [], []
+        speed = max((one.speed for one in self.onsets), default=1.0)
+        for one in self.keyed(reaction)[:-1]:  # nothing shows when the last one ends
+            apart = min(max(reaction, FLOAT) * speed, 0.45 * one.duration)
+            known.append((one.start + apart, one.end - apart))
+            labels += [one] if one.step != NO_STEP else []
+        before = Annotation(end=self.end, segments=tuple(labels), annotated=union((), *known))
+        return self.over(before) if known else self
 
     # ------------------------------------------------------------------ rows, `rate` per second
 
@@ -136,7 +189,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the constraint on the rows; the `recipe` is for a video without a transcript."""
         labels = self.rows(rows, rate, steps)
         open_clicks = [one for one in self.clicks if not self.covers(one.start)]
-        numbers = [steps.index(one.step) for one in open_clicks]
+        number = {NO_STEP: BACKGROUND, **{step: k for k, step in enumerate(steps)}}
+        numbers = [number[one.step] for one in open_clicks]
         places = [math.floor(one.start * float(rate)) for one in open_clicks]
         # Clicks of different steps within one row take the rows after it, or at the end before it.
         for n, (one, other) in enumerate(pairwise(numbers)):
@@ -184,6 +238,25 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def clicks(self) -> dict[str, list[Segment]]:
         """The clicks by video."""
         return {name: one.clicks for name, one in self.videos.items() if one.clicks}
+
+    @property
+    def reaction(self) -> float:
+        """Seconds that keys are late: the median over onsets of annotated boundaries."""
+        late = [REACTION] * 3
+        for one in self.videos.values():
+            for onset in one.onsets:
+                starts = [each.start for each in one.segments if each.step == onset.step]
+                if onset.step == NO_STEP:
+                    starts = [each.end for each in one.segments]
+                found = [(onset.time - each) / onset.speed for each in starts if one.covers(each)]
+                late += [each for each in sorted(found, key=abs)[:1] if abs(each) < 4 * REACTION]
+        return max(median(late), 0.0)
+
+    def with_onsets(self) -> Self:
+        """Return the annotations with labels in place of onsets; see `Annotation.with_onsets`."""
+        reaction = self.reaction
+        videos = {name: one.with_onsets(reaction) for name, one in self.videos.items()}
+        return msgspec.structs.replace(self, videos=videos)
 
     @property
     def transcripts(self) -> dict[str, tuple[str, ...]]:
@@ -373,7 +446,7 @@ def _refuse_order(
     annotation: Annotation, video: str, order: Sequence[RecipeStep], what: str
 ) -> None:
     anytime = {one.name for one in order if one.any_time}
-    shown = sorted(one for one in annotation.segments if one.step not in anytime)
+    shown = sorted(o for o in annotation.segments if o.step not in (*anytime, NO_STEP))
     fixed = [one for one in order if not one.any_time]
     if not fixed:
         return

@@ -247,6 +247,52 @@ def test_clicks_follow_a_merge(place):
     assert clicks_of(edits) == []
 
 
+def test_a_tap_of_background_is_no_step(place):
+    edits = do(place, click(4.2, None))
+    said = Edits(place).document.said.videos["one"]
+    assert [(one.start, one.step) for one in said.clicks] == [(4.2, "")]
+    assert said.steps == []
+    assert said.constraint(6, 1, names_of(edits)).clicks == ((4, -1),)
+
+
+# ---------------------------------------------------------------------- onsets
+
+
+def onset(time, step, **more):
+    return edit("onset", "one", time=time, step=step, **more)
+
+
+def test_an_onset_ends_the_step_before_and_shows_up_to_the_next_one(place):
+    edits = do(place, onset(1.5, 1), onset(5.5, None), onset(4.0, 2, speed=2))
+    assert parts_of(Edits(place)) == [(0.0, 1.0, 0), (1.0, 3.0, 1), (3.0, 5.0, 2)]
+    edits.do(edit("move_onset", "one", onset=1, time=2.5))
+    assert parts_of(edits)[1:] == [(1.0, 2.5, 1), (2.5, 5.0, 2)]
+    edits.do(edit("remove_onset", "one", onset=1))
+    assert parts_of(edits)[1:] == [(1.0, 5.0, 1)]
+    edits.do(edit("merge", step=1, into=None))
+    assert {one.step for one in edits.document.said.videos["one"].onsets} == {""}
+
+
+def test_an_onset_leaves_what_a_person_annotated(place):
+    edits = do(place, mark("one", 2, 3, 1), onset(1.5, 2))
+    assert parts_of(edits)[1:] == [(1.0, 2.0, 2), (2.0, 3.0, 1), (3.0, 6.0, 2)]
+
+
+def test_what_onsets_say_is_open_near_the_keys_and_after_the_last(place):
+    said = do(place, onset(1.5, 0), onset(4.5, 2)).document.annotations.with_onsets()
+    assert said.videos["one"].annotated == ((1.5, 3.5),)
+    assert said.videos["one"].labelled == [Segment(1.5, 3.5, "slice bread")]
+
+
+def test_the_reaction_time_follows_corrected_boundaries(place):
+    keys = [onset(time, step) for time, step in ((1.2, 1), (3.3, 2), (5.2, 1))]
+    edits = do(place, *keys)
+    assert edits.document.reaction == 0.5
+    whole = [mark("one", 0, 1, 0), mark("one", 1, 3, 1), mark("one", 3, 5, 2), mark("one", 5, 6, 1)]
+    edits = do(place, *whole)
+    assert edits.document.reaction == pytest.approx(0.4)
+
+
 # ---------------------------------------------------------------------- wrong edits
 
 WRONG = [
@@ -279,6 +325,10 @@ WRONG = [
     (edit("move_click", "one", click=1, time=2.0), "click=1"),
     (edit("remove_click", "two", click=0), "click=0"),
     (edit("clicks_complete", "two"), "no clicks"),
+    (edit("onset", "one", time=1.0, step=9), "step=9"),
+    (edit("onset", "one", time=1.0, step=0, speed=0), "speed"),
+    (edit("move_onset", "one", onset=0, time=2.0), "onset=0"),
+    (edit("confirm", videos=["one", "none"]), "video"),
     (edit("fine", "new", kind="missed", step=9), "step=9"),
     (edit("fine", "new", kind=None, step=0), "kind"),
 ]

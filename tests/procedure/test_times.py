@@ -42,6 +42,7 @@ edits = st.one_of(
     any_of("mark", start=seconds, end=seconds, step=st.none() | st.just(0)),
     any_of("move", part=st.integers(0, 2), edge=st.sampled_from(["start", "end"]), time=seconds),
     any_of("click", time=seconds, step=st.integers(0, 2)),
+    any_of("onset", time=seconds, step=st.none() | st.integers(0, 2)),
     any_of("cut", time=seconds),
     any_of("split", time=seconds, everywhere=st.booleans()),
     any_of("confirm"),

@@ -44,6 +44,7 @@ from stepcut.evaluation.compare import compare_groups
 from stepcut.features.video.container import probe
 from stepcut.files.names import safe_name
 from stepcut.procedure.corrections import StaleEdit
+from stepcut.procedure.document import snapped
 from stepcut.procedure.edits import go_back, history, take_back
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.learning import described_settings
@@ -246,6 +247,10 @@ def change(verb: str, viewer: Viewer, values: Values) -> Values | Response:
     author = text_of(values, "author", "")[:LONGEST_AUTHOR]
     try:
         words = work(str(values.get("revision")), author)
+        if verb == "edit" and wish.get("do") == "onset" and wish.get("snap"):
+            learned = edits.corrections.learned
+            if edit := snapped(edits.document, learned, wish):
+                words = edits.do(edit, None, author)
     except StaleEdit:
         sentence = f"{BEHIND}, so your change was not saved."
         return Json({"error": sentence, "state": viewer.state()}, 409)

@@ -146,7 +146,7 @@ def is_file(path: str | None) -> bool:
 def _drawn(document: Document, video: str) -> tuple[object, ...]:
     said = document.said.videos[video]
     parts = (*document.segments[video], *said.clicks)
-    drawn = [(one.start, one.end, document.numbers[one.step]) for one in parts]
+    drawn = [(one.start, one.end, document.number(one.step)) for one in parts]
     return drawn, said.annotated
 
 
@@ -267,7 +267,11 @@ class Viewer:
                 ],
                 "editable": True,
                 "annotated": said.annotated,
-                "clicks": [(one.start, document.numbers[one.step]) for one in said.clicks],
+                "clicks": [(one.start, document.number(one.step)) for one in said.clicks],
+                "onsets": [
+                    (one.begins(document.reaction), document.number(one.step), one.time)
+                    for one in said.onsets
+                ],
                 "complete": name in document.said.clicks and said.complete,
                 "corrected": _drawn(document, name) != _drawn(then, name),
                 "beside": beside.get(name),

@@ -35,7 +35,7 @@ class Constraint:
     labels: NDArray[np.int64] | None = None
     """(T,): a step, -1 for background, -2 for not annotated; None: nothing is annotated."""
     clicks: tuple[tuple[int, int], ...] = ()
-    """(row, step), sorted by row: the step is active at this row."""
+    """(row, step), sorted by row: the step, or -1 for background, is active at this row."""
     complete: bool = True
     """Whether `clicks` has one click for every occurrence of a step. Then, between neighbouring clicks
     of steps a and b, only a, background and b may occur, in this order."""
@@ -118,7 +118,7 @@ def _check(one: Constraint, length: int, video: str) -> None:
 def named_steps(one: Constraint | None) -> set[int]:
     if one is None:
         return set()
-    named = {step for _, step in one.clicks}
+    named = {step for _, step in one.clicks if step >= 0}
     if one.labels is not None:
         named |= {int(step) for step in np.unique(one.labels) if step >= 0}
     if one.transcript is not None:

@@ -101,6 +101,9 @@ def _translate(edit: Edit, here: Document, there: Document) -> dict[str, Any]:
     if edit["do"] in ("move_click", "remove_click"):
         if here.said.videos[video].clicks != there.said.videos[video].clicks:
             raise KeyError(video)
+    elif edit["do"] in ("move_onset", "remove_onset"):
+        if here.said.videos[video].onsets != there.said.videos[video].onsets:
+            raise KeyError(video)
     elif edit["do"] == "move":  # the same boundary of the same step
         edge, own = edit["edge"], here.segments[video][edit["part"]]
         edges = [(one.step, getattr(one, edge)) for one in there.segments[video]]

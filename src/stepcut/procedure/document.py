@@ -4,6 +4,7 @@ An edit is a JSON object with a verb under "do", a pure function of the immutabl
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +15,21 @@ from typing import Any, NamedTuple, Self, TypeGuard
 import msgspec
 
 from stepcut import colours
-from stepcut.annotations import VIEWER, Accepted, Annotation, Annotations, Origin, union
+from stepcut.annotations import (
+    NO_STEP,
+    VIEWER,
+    Accepted,
+    Annotation,
+    Annotations,
+    Onset,
+    Origin,
+    gaps,
+    union,
+)
 from stepcut.checking.rules import SEVERITIES, Severity
 from stepcut.errors import OptionError, as_items, check_kind, choose, unknown
 from stepcut.files.names import plain
+from stepcut.settings import check_number
 from stepcut.timeline import Segment, Timeline, is_unnamed, time_in_video
 
 Edit = Mapping[str, Any]
@@ -27,6 +39,8 @@ JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
 """Invisible characters that are allowed in names: joiners (Persian, 👩‍🍳) and direction marks."""
 LEAST = 0.04
 """The shortest segment that an edit creates, in seconds: one frame at 25 frames per second."""
+SNAP = 1.0
+"""How far an onset moves at most to a boundary of the model, in seconds at normal speed."""
 FEWEST_NORMAL = 2
 
 
@@ -94,6 +108,15 @@ class Document:
     @cached_property
     def numbers(self) -> dict[str, int]:
         return {step.name: step.number for step in self.steps}
+
+    def number(self, name: str) -> int | None:
+        """The number of a step by its name; None for background."""
+        return None if name == NO_STEP else self.numbers[name]
+
+    @cached_property
+    def reaction(self) -> float:
+        """See `Annotations.reaction`."""
+        return self.said.reaction
 
     @cached_property
     def timelines(self) -> dict[str, Timeline]:
@@ -279,11 +302,25 @@ def time_in(document: Document, edit: Edit, key: str) -> float:
 
 def place_in(document: Document, edit: Edit, key: str) -> int:
     place, video = edit.get(key), video_in(document, edit)
-    some = document.segments[video] if key == "part" else document.said.videos[video].clicks
+    said = document.said.videos[video]
+    some = {"part": document.segments[video], "click": said.clicks, "onset": said.onsets}[key]
     if is_place(place, len(some)):
         return place
-    what = "segment" if key == "part" else "click"
+    what = "segment" if key == "part" else key
     raise refused(key, place, f"is not a {what} of {video}; it has {len(some)}, counted from 0.")
+
+
+def speed_in(_: Document, edit: Edit, key: str) -> float:
+    check_number(key, value := edit.get(key, 1.0), 0, 100, above=True)
+    return float(value)
+
+
+def videos_in(document: Document, edit: Edit, key: str) -> list[str]:
+    """Several videos (`videos`), or one (`video`)."""
+    if key not in edit:
+        return [video_in(document, edit)]
+    names = as_items(key, edit[key], str, "a list of videos")
+    return [video_in(document, {"video": name}) for name in names]
 
 
 def flag_in(_: Document, edit: Edit, key: str) -> bool:
@@ -380,6 +417,10 @@ def _merged(said: Annotations, step: str, into: str | None) -> Annotations:
         video: msgspec.structs.replace(
             one,
             segments=tuple(each for each in one.segments if each.step != step),
+            onsets=tuple(
+                msgspec.structs.replace(each, step=NO_STEP) if each.step == step else each
+                for each in one.onsets
+            ),
             transcript=tuple(each for each in one.transcript if each != step),
         )
         for video, one in said.videos.items()
@@ -470,19 +511,33 @@ def mark(document: Document, video: str, start: float, end: float, step: Step | 
     if end - start < LEAST:
         words = f"makes the interval from {start:g} s too short; mark {LEAST:g} s or more."
         raise refused("end", end, words)
+    name = NO_STEP if step is None else step.name
+    return document.draw(video, over(document.segments[video], start, end, name), (start, end))
+
+
+def over(segments: Iterable[Segment], start: float, end: float, step: str) -> tuple[Segment, ...]:
+    """Return `segments` with another step, or background, from `start` to `end`."""
     kept = []
-    for one in document.segments[video]:
+    for one in segments:
         if one.start < start:
             kept.append(one if one.end <= start else replace(one, end=start))
         if one.end > end:
             kept.append(one if one.start >= end else replace(one, start=end))
-    if step is not None:
-        kept.append(Segment(start, end, step.name))
-    return document.draw(video, join(sorted(kept), {start, end}), (start, end))
+    if step != NO_STEP:
+        kept.append(Segment(start, end, step))
+    return join(sorted(kept), {start, end})
 
 
-def confirm(document: Document, video: str) -> Document:
-    return document.draw(video, document.segments[video], (0.0, document.said.videos[video].end))
+def confirm(document: Document, videos: Sequence[str], holds: bool, **_: Any) -> Document:
+    """Confirm all segments of `videos`; with `holds` false, they count as proposals again."""
+    for video in videos:
+        if holds:
+            whole = (0.0, document.said.videos[video].end)
+            document = document.draw(video, document.segments[video], whole)
+        else:
+            clicks = tuple(document.said.videos[video].clicks)
+            document = document.say(video, segments=clicks, annotated=())
+    return document
 
 
 # ------------------------------------------------------------------ verbs: videos and findings
@@ -496,9 +551,10 @@ def mistake(document: Document, video: str, holds: bool) -> Document:
     return document.say(video, mistake=holds, normal=not holds and video not in marked)
 
 
-def add_click(document: Document, video: str, time: float, step: Step) -> Document:
+def add_click(document: Document, video: str, time: float, step: Step | None) -> Document:
     clicks = document.said.videos[video].clicks
-    return _with_clicks(document, video, [*clicks, Segment(time, time, step.name)])
+    name = NO_STEP if step is None else step.name
+    return _with_clicks(document, video, [*clicks, Segment(time, time, name)])
 
 
 def move_click(document: Document, video: str, click: int, time: float) -> Document:
@@ -532,6 +588,60 @@ def _with_clicks(document: Document, video: str, clicks: list[Segment]) -> Docum
     )
 
 
+# ------------------------------------------------------------------ verbs: onsets
+
+
+def add_onset(
+    document: Document, video: str, time: float, step: Step | None, speed: float
+) -> Document:
+    """From `time`, less the reaction time, the video shows a step, up to the next onset."""
+    onset = Onset(time, NO_STEP if step is None else step.name, speed)
+    others = (one for one in document.said.videos[video].onsets if one.time != time)
+    return _with_onsets(document, video, [*others, onset])
+
+
+def move_onset(document: Document, video: str, onset: int, time: float) -> Document:
+    onsets = list(document.said.videos[video].onsets)
+    onsets[onset] = msgspec.structs.replace(onsets[onset], start=time)
+    return _with_onsets(document, video, onsets)
+
+
+def remove_onset(document: Document, video: str, onset: int) -> Document:
+    onsets = document.said.videos[video].onsets
+    return _with_onsets(document, video, [*onsets[:onset], *onsets[onset + 1 :]])
+
+
+def _with_onsets(document: Document, video: str, onsets: Iterable[Onset]) -> Document:
+    """Draw the onsets that change, where nothing is annotated."""
+    before, late = document.said.videos[video], document.reaction
+    ordered = tuple(sorted(onsets, key=lambda one: one.time))
+    after = document.say(video, onsets=ordered)
+    drawn = document.segments[video]
+    for one in after.said.videos[video].keyed(late):
+        if one not in before.keyed(late):
+            for start, end in gaps(before.annotated, before.end):
+                if max(start, one.start) < min(end, one.end):
+                    drawn = over(drawn, max(start, one.start), min(end, one.end), one.step)
+    return replace(after, segments={**document.segments, video: drawn})
+
+
+def snapped(document: Document, learned: Document, edit: Edit) -> Edit | None:
+    """The edit that moves an onset just added to the nearest boundary of the model, or None.
+
+    `learned` is the document before all corrections.
+    """
+    video, time = video_in(document, edit), time_in(document, edit, "time")
+    onsets = document.said.videos[video].onsets
+    place = next(k for k, one in enumerate(onsets) if one.time == time)
+    one = onsets[place]
+    here = one.begins(document.reaction)
+    edges = [edge for part in learned.segments[video] for edge in (part.start, part.end)]
+    near = min(edges, key=lambda edge: abs(edge - here), default=math.inf)
+    if abs(near - here) > SNAP * one.speed:
+        return None
+    return {"do": "move_onset", "video": video, "onset": place, "time": near}
+
+
 def accept(document: Document, kind: Any, step: int | None, video: Any, fine: bool) -> Document:
     """A finding without a step, such as the length, is accepted for one video only."""
     check_kind("kind", kind, str, "the kind of finding, such as missed")
@@ -554,7 +664,7 @@ class Verb(NamedTuple):
 READERS: dict[str, Reader] = {
     "step": step_in, "name": name_in, "names": names_in, "kinds": kinds_in, "video": video_in,
     "time": time_in, "start": time_in, "end": time_in, "part": place_in, "click": place_in,
-    "holds": flag_in, "complete": flag_in, "fine": flag_in,
+    "onset": place_in, "speed": speed_in, "videos": videos_in, "holds": flag_in, "complete": flag_in, "fine": flag_in,
 }  # fmt: skip
 
 
@@ -578,14 +688,23 @@ VERBS = {
     "mark": _verb(
         mark, "mark {step} in {video}", "video start end step", step=step_or_none_in
     ),
-    "confirm": _verb(confirm, "confirm {video}", "video"),
+    "confirm": _verb(
+        confirm, "confirm {video}", "video videos holds", "{video} is not confirmed", video=any_in
+    ),
     "severity": _verb(
         severity, "set the severity of {step}", "step severity kinds", step=step_or_none_in
     ),
     "mistake": _verb(
         mistake, "{video} contains a mistake", "video holds", "{video} is normal"
     ),
-    "click": _verb(add_click, "click {step} in {video}", "video time step"),
+    "click": _verb(
+        add_click, "click {step} in {video}", "video time step", step=step_or_none_in
+    ),
+    "onset": _verb(
+        add_onset, "{step} starts in {video}", "video time step speed", step=step_or_none_in
+    ),
+    "move_onset": _verb(move_onset, "move an onset in {video}", "video time onset"),
+    "remove_onset": _verb(remove_onset, "remove an onset in {video}", "video onset"),
     "move_click": _verb(move_click, "move a click in {video}", "video time click"),
     "remove_click": _verb(remove_click, "remove a click in {video}", "video click"),
     "clicks_complete": _verb(
@@ -657,6 +776,6 @@ def describe(document: Document, edit: Edit) -> str:
         step=step.name if step else "background",
         into=into.name if into else "background",
         name=edit.get("name"),
-        video=edit.get("video", ""),
+        video=edit.get("video") or f"{len(edit.get('videos', ()))} videos",
     )
     return words.encode(errors="replace").decode()

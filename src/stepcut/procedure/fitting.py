@@ -56,9 +56,11 @@ def fit(
     """
     rows = [one.rows for one in features]
     said: list[Constraint | None] = []
+    annotated = annotations or Annotations()
+    heard = annotated.with_onsets()
     if annotations is not None:  # seconds become rows
         samples = {one.name: len(one.rows) for one in features}
-        said = annotations.constraints(samples, features[0].rate, names or [])
+        said = heard.constraints(samples, features[0].rate, names or [])
     constraints = None if annotations is None else _accepted(method, said, features)
     method = method.fit(rows, constraints, progress=progress, checkpoint=checkpoint)
     readings = [method.read(one) for one in rows]
@@ -73,7 +75,6 @@ def fit(
     with Stage(progress, "order", total=len(features), unit="videos") as stage:
         expectations = _expect(features, method, readings, digests, config, annotations is None)
         stage.advance(len(features))
-    annotated = annotations or Annotations()
     steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
     if annotations is not None:
         steps = carry_names(names or [], annotated.steps, before or {}, labels)
@@ -86,7 +87,7 @@ def fit(
         steps=steps,
         timelines={
             one.name: timeline_of(
-                one, labels[one.name], read.probabilities, steps, annotated.videos.get(one.name)
+                one, labels[one.name], read.probabilities, steps, heard.videos.get(one.name)
             )
             for one, read in zip(features, readings, strict=True)
         },

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.annotations import (
+    NO_STEP,
     PYTHON,
     Annotation,
     Annotations,
@@ -430,7 +431,8 @@ def usual_order(annotations: Annotations) -> list[str]:
     middles = [
         (one.step, (one.start + one.end) / 2 / max(video.end, 1e-9))
         for video in videos
-        for one in video.segments
+        for one in (*video.segments, *video.keyed(0.0))
+        if one.step != NO_STEP
     ]
     middles += [
         (step, (place + 0.5) / len(video.transcript))

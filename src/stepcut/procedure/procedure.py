@@ -456,7 +456,7 @@ class Procedure:
         """Return up to `n` videos to label next, each with the reason; see `suggest` for `source`."""
         check_number("n", n, 0, whole=True)
         features = self.learned_features(source)
-        names, videos = list(self.samples), self.annotations.videos
+        names, videos = list(self.samples), self.annotations.with_onsets().videos
         # Not those that are mostly labelled, completely clicked, or have a transcript.
         done = [
             place

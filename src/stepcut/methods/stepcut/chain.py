@@ -64,10 +64,11 @@ def build_chain(constraint: Constraint | None, rows: int, states: int, stride: i
     if constraint is None:
         return free
     clicks = [(min(row // stride, count - 1), step) for row, step in constraint.clicks]
-    pinned = bool(clicks) and constraint.complete and constraint.transcript is None
+    in_order = [step for _, step in clicks if step != BACKGROUND]
+    pinned = bool(in_order) and constraint.complete and constraint.transcript is None
     chain = free
     if pinned:
-        chain = _in_order([step for _, step in clicks], frozenset(), frozenset(), states)
+        chain = _in_order(in_order, frozenset(), frozenset(), states)
     elif constraint.transcript is not None:
         script = constraint.transcript
         chain = _in_order(list(script.steps), script.optional, script.anytime, states)
@@ -76,9 +77,12 @@ def build_chain(constraint: Constraint | None, rows: int, states: int, stride: i
         labels = stride_labels(constraint.labels, stride)
         state = np.where(labels == BACKGROUND, states - 1, labels)
         allowed &= (labels == OPEN)[:, None] | (state[:, None] == chain.states)
-    for place, (row, step) in enumerate(_apart(clicks, count)):
-        if pinned:
-            node = 2 * place + 1
+    place = 0
+    for row, step in _apart(clicks, count):
+        if step == BACKGROUND:
+            allowed[row] &= chain.states == states - 1
+        elif pinned:
+            node, place = 2 * place + 1, place + 1
             allowed[row] = False
             allowed[row, node] = True
             allowed[:row, node + 1 :] = False
