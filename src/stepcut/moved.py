@@ -13,6 +13,7 @@ MOVED = {
     "stepcut.features.files": "stepcut.features.features",
     "stepcut.guidance": "stepcut.checking",
     "stepcut.guidance.guide": "stepcut.checking.guide",
+    "stepcut.order.plan": "stepcut.order.graph",
 }
 
 

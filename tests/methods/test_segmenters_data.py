@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from stepcut.methods.baselines import Uniform
-from stepcut.paper.cnc.graph import chain, energy, expand
-from stepcut.paper.cnc.procut import ProCut
+from stepcut.paper.cnc.procut import ProCut, chain, energy, expand
 
 
 @pytest.mark.data

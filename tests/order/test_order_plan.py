@@ -10,7 +10,7 @@ import pytest
 from kitchen_kit import STEPS
 
 from stepcut.order import learn_graph, rank_orders
-from stepcut.order.plan import make_plan, read_schema
+from stepcut.order.graph import make_plan, read_schema
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KINDS = {

@@ -13,17 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.evidence import Comparison
+from stepcut.checking.check import Comparison
 from stepcut.checking.expectations import MEASURES, Copy, Expectations
 from stepcut.checking.gate import learn_task
-from stepcut.checking.observed import (
-    Floats,
-    Observed,
-    evidence_of,
-    observe,
-    slice_video,
-    some_of,
-)
+from stepcut.checking.observed import Floats, Observed, evidence_of, observe, slice_video, some_of
 from stepcut.checking.report import FAULTS, UNSEEN
 from stepcut.checking.usual import MOST, Usual, learn_presence, learn_usual
 from stepcut.errors import OptionError

@@ -15,8 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.check import check_labels, explain
-from stepcut.checking.evidence import Sign, duration, misordered, missed, repeated
+from stepcut.checking.check import (
+    Sign,
+    check_labels,
+    duration,
+    explain,
+    misordered,
+    missed,
+    repeated,
+)
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.gate import ELSEWHERE, Camera, look_at, project
 from stepcut.checking.report import Finding, Report

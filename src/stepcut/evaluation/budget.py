@@ -35,12 +35,9 @@ def only_confirmed(groups: Groups) -> dict[str, dict[str, Timeline]]:
         for group, videos in groups.items()
     }
     if not any(kept.values()):
-        raise OptionError(
-            "no segment is confirmed by a person. Label videos in stepcut view, or count all "
-            "segments without --confirmed-only.",
-            setting="confirmed_only",
-            value=True,
-        )
+        fix = "Label videos in stepcut view, or count all segments without --confirmed-only."
+        what = f"no segment is confirmed by a person. {fix}"
+        raise OptionError(what, setting="confirmed_only", value=True)
     return kept
 
 
@@ -128,16 +125,8 @@ def _count(
         share = 100 * total / whole if whole else None
         predicted = sum(one.duration for one in done if is_unchecked(one))
         unchecked = 100 * predicted / total if total else None
-        cells: list[Cell] = [
-            len(done),
-            total,
-            *true_range(done, labelled),
-            mean,
-            deviation,
-            share,
-            unchecked,
-        ]
-        yield step, sum(map(bool, each)), cells
+        cells: list[Cell] = [len(done), total, *true_range(done, labelled)]
+        yield step, sum(map(bool, each)), [*cells, mean, deviation, share, unchecked]
     if all(timeline.duration is not None for timeline in timelines) and whole:
         idle = [
             float(sum(end - start for start, end in timeline.crop(0, timeline.end).gaps()))

@@ -82,11 +82,8 @@ def _open(found: Any, reading: Mapping[str, Any]) -> Opened:
     if isinstance(found, Mapping):
         return Opened(found)
     if not hasattr(found, "config"):
-        raise OptionError(
-            f"{found!r} cannot be evaluated. Pass a procedure, its path, or timelines by video.",
-            setting="proc_or_timelines",
-            value=found,
-        )
+        what = "cannot be evaluated. Pass a procedure, its path, or timelines by video."
+        raise OptionError(f"{found!r} {what}", setting="proc_or_timelines", value=found)
     vectors = found.config.backbone["name"] == VECTORS
     rate = as_rate(found.config.rate, "rate") if vectors else None
     labelled = frozenset(found.annotations.annotated)
@@ -102,13 +99,10 @@ def read_truth(truth: Any, reading: Mapping[str, Any] = NOTHING) -> Known:
         videos = [(task, name) for task in data_set.load(root, **chosen) for name in task.timelines]
         # Two tasks may have videos of one name.
         names = short_names([f"{task.name}/{name}" for task, name in videos])
-        known = dict(zip(names, videos, strict=True))
-        return Known(
-            {short: task.timelines[name] for short, (task, name) in known.items()},
-            kind,
-            {short: task.graph for short, (task, _) in known.items()},
-            {short: task.name for short, (task, _) in known.items()},
-        )
+        lines = [task.timelines[name] for task, name in videos]
+        about = lines, [task.graph for task, _ in videos], [task.name for task, _ in videos]
+        known, graphs, activities = (dict(zip(names, each, strict=True)) for each in about)
+        return Known(known, kind, graphs, activities)
     if isinstance(truth, str | os.PathLike):
         read = read_folder(truth, confirmed=True, **reading)
         return Known(read, Path(truth).name or str(truth))

@@ -79,11 +79,8 @@ class Evaluation(Table):
         """The score of the first row and its first seed."""
         if self.activities:
             names = ", ".join(self.activities)
-            raise OptionError(
-                f"each activity has its own score; use .activities[NAME] ({names}).",
-                setting="per_activity",
-                value=True,
-            )
+            why = f"each activity has its own score; use .activities[NAME] ({names})."
+            raise OptionError(why, setting="per_activity", value=True)
         return next(iter(self.scores.values()))[0]
 
     @property

@@ -366,11 +366,10 @@ def _videos(labels: Sequence[Labels], what: str, lowest: int) -> list[Array]:
         else:
             content = f"{array.dtype} of shape {array.shape}"
         nothing = "no step" if lowest < 0 else "background"
-        raise OptionError(
+        why = (
             f"{what}[{i}] contains {content}, not one integer per frame, from {lowest} ({nothing}) "
             f"to {LARGEST}. Number steps without gaps, convert them with astype(int), and remove "
-            "empty videos.",
-            setting=what,
-            allowed=wanted,
+            "empty videos."
         )
+        raise OptionError(why, setting=what, allowed=wanted)
     return [array.astype(np.int64, copy=False) for array in arrays]

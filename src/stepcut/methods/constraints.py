@@ -73,13 +73,9 @@ def as_constraints(labels: Sequence[NDArray[np.int64] | None]) -> list[Constrain
 def check_constraints(constraints: Constraints, lengths: Sequence[int]) -> list[Constraint | None]:
     """Refuse those that do not fit videos of so many rows; None in place of empty ones."""
     if len(constraints) != len(lengths):
-        raise OptionError(
-            f"constraints must be a list of {len(lengths)}, one for each video; None means "
-            "no annotation.",
-            setting="constraints",
-            value=len(constraints),
-            allowed=len(lengths),
-        )
+        given, wanted = len(constraints), len(lengths)
+        what = f"must be a list of {wanted}, one for each video; None means no annotation."
+        raise OptionError(f"constraints {what}", setting="constraints", value=given, allowed=wanted)
     checked: list[Constraint | None] = []
     for number, (one, length) in enumerate(zip(constraints, lengths, strict=True)):
         if one is not None:

@@ -50,11 +50,8 @@ class Hierarchy:
         """Convert step numbers to numbers of groups."""
         labels = np.asarray(labels)
         if len(odd := labels[(labels < -1) | (labels >= len(self.steps))]):
-            last = len(self.steps) - 1
-            raise OptionError(
-                f"labels contains step {odd[0]}; steps are 0 to {last}, or -1 for none.",
-                setting="labels",
-            )
+            known = f"steps are 0 to {len(self.steps) - 1}, or -1 for none."
+            raise OptionError(f"labels contains step {odd[0]}; {known}", setting="labels")
         number = np.full(len(self.steps) + 1, -1, dtype=np.int64)
         for place, group in enumerate(self.groups(count)):
             number[list(group)] = place

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
 from html import escape
+from importlib.resources import files
 from statistics import median_low
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self, TypedDict
 
 import msgspec
 import numpy as np
@@ -29,7 +30,7 @@ from stepcut.errors import ProcedureError, as_items, choose, wrong
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.atomic import write_text
 from stepcut.files.figures import FIXED, drawn_with
-from stepcut.order.orders import name_of
+from stepcut.order.orders import Orders, name_of
 
 # Steps are optional or repeated in more than this share of the videos, and at least two
 SHARE = 0.1
@@ -227,9 +228,7 @@ class ProcedureGraph:
             times={one.step: one.times for one in saved.steps},
             transitions={(a, b): count for a, b, count in saved.transitions},
             first={(a, b): count for a, b, count in saved.first},
-            durations={
-                step: Duration(one.median, one.low, one.high) for step, one in spent.items()
-            },
+            durations={step: Duration(**one) for step, one in spent.items()},
             names=saved.names,
             undecided=set(saved.undecided),
             ahead={(a, b): counts for a, b, counts in saved.ahead},
@@ -272,9 +271,9 @@ class ProcedureGraph:
         width = max((x for x, _ in middle.values()), default=0) + BOX / 2 + MARGIN
         height = max((y for _, y in middle.values()), default=0) + box / 2 + MARGIN
         parts = [
-            '<svg xmlns="http://www.w3.org/2000/svg" '
-            f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-            f'height="{height:.0f}" font-family="sans-serif" font-size="12" role="img" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+            f'width="{width:.0f}" height="{height:.0f}" '
+            'font-family="sans-serif" font-size="12" role="img" '
             # Scales down on narrow pages, but stays legible.
             f'style="max-width: 100%; min-width: {0.7 * width:.0f}px; height: auto" '
             f'aria-label="{escape(repr(self))}">',
@@ -305,8 +304,7 @@ class ProcedureGraph:
             parts.append(
                 f'<g><title>{tip}</title><rect x="{x - BOX / 2:.0f}" y="{y - box / 2:.0f}" '
                 f'width="{BOX}" height="{box}" rx="6" fill="{fill}"{dash}/>'
-                f'<text text-anchor="middle" '
-                f'fill="{ink(fill)}">{shown}</text></g>'
+                f'<text text-anchor="middle" fill="{ink(fill)}">{shown}</text></g>'
             )
         return "".join([*parts, "</svg>"])
 
@@ -406,7 +404,7 @@ Node = Annotated[int, msgspec.Meta(ge=END)]
 Times = Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)]
 
 
-class _Duration(msgspec.Struct):
+class _Duration(TypedDict):
     median: float
     low: float
     high: float
@@ -491,3 +489,58 @@ def _stopped(counts: Sequence[int], times: int) -> float:
         return 1.0
     # Shrunk towards 1/2, so that unseen events stay possible.
     return ((1 - more / as_often) * as_often + 0.25) / (as_often + 0.5)
+
+
+# ------------------------------------------------------------------ for planners and robots
+
+
+def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> dict[str, Any]:
+    """The steps with direct preconditions and durations, and the orders of the videos.
+
+    An optional precondition applies only if it is done at all.
+    """
+
+    def keeps(order: Sequence[int]) -> bool:
+        place = {step: at for at, step in enumerate(order)}
+        return all(place[a] < place[b] for a, b in graph.edges if a in place and b in place)
+
+    return {
+        "format": "stepcut-plan",
+        "version": 1,
+        "videos": graph.videos,
+        "steps": [
+            {
+                "id": identifier(step),
+                "step": step,
+                "name": name_of(step, steps),
+                "preconditions": [
+                    {"id": identifier(before), **graph.support[before, step]._asdict()}
+                    for before, after in sorted(graph.edges)
+                    if after == step
+                ],
+                "optional": step in graph.optional,
+                "done_in": graph.occurs[step],
+                "times": {"usual": graph.usual_times(step), "most": graph.times[step][-1]},
+                "duration": graph.duration_of(step),
+            }
+            for step in graph.steps
+        ],
+        "start": list(map(identifier, graph.sources)),
+        "end": list(map(identifier, graph.sinks)),
+        "alternatives": [
+            {"order": list(map(identifier, order)), "videos": len(videos), "keeps": keeps(order)}
+            for order, videos in orders
+        ],
+    }
+
+
+def read_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of a plan."""
+    text = files("stepcut.order").joinpath("plan.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def identifier(step: int) -> str:
+    """Of a step; it does not change when the step is renamed."""
+    return f"step_{step}"

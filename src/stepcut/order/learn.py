@@ -169,11 +169,11 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         if not isinstance(step, int | np.integer) or step < 0
     ]
     if not done or odd:
-        raise OptionError(
-            f"sequences{odd[0] if odd else ' is empty'}; give the step numbers of one video or more, from 0. "
-            "`stepcut.order.sequence(labels)` removes the background.",
-            setting="sequences",
+        why = (
+            f"sequences{odd[0] if odd else ' is empty'}; give the step numbers of one video or more, "
+            "from 0. `stepcut.order.sequence(labels)` removes the background."
         )
+        raise OptionError(why, setting="sequences")
     return [[int(step) for step in sequence] for sequence in done]
 
 
@@ -194,12 +194,8 @@ def _laid_out(
     if counts != needed or odd:
         value, allowed = (odd[0], most) if odd else (counts, needed)
         seen = f"contains {value}" if odd else f"has {counts} for {needed}"
-        raise OptionError(
-            f"{name} {seen}; give one number from 0 to {most:g} per entry of sequences.",
-            setting=name,
-            value=value,
-            allowed=allowed,
-        )
+        why = f"{name} {seen}; give one number from 0 to {most:g} per entry of sequences."
+        raise OptionError(why, setting=name, value=value, allowed=allowed)
     return rows
 
 
@@ -247,13 +243,10 @@ def find_occurrences(
     kept = [(step, a, b) for step, a, b in found if b - a >= least[step]]
     merged = []
     for step, group in groupby(kept, key=lambda run: run[0]):
-        parts = list(group)
-        spent = sum(b - a for _, a, b in parts)
-        trust = 1.0
-        if sure is not None:
-            trust = float(np.mean(np.concatenate([sure[a:b] for _, a, b in parts])))
-        first, last = parts[0][1] / rate, parts[-1][2] / rate
-        merged.append(Occurrence(step, first, last, spent / rate, trust))
+        parts = [(a, b) for _, a, b in group]
+        times = parts[0][0] / rate, parts[-1][1] / rate, sum(b - a for a, b in parts) / rate
+        trust = [1.0] if sure is None else np.concatenate([sure[a:b] for a, b in parts])
+        merged.append(Occurrence(step, *times, float(np.mean(trust))))
     return merged
 
 

@@ -40,8 +40,8 @@ from stepcut.order import (
     rank_orders,
     video_order,
 )
+from stepcut.order.graph import make_plan
 from stepcut.order.orders import number_of
-from stepcut.order.plan import make_plan
 from stepcut.plugins import drawing
 from stepcut.procedure.corrections import Corrections
 from stepcut.procedure.document import Document, Edit, correct

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepcut.paper.cnc.graph import chain, energy, expand, window_links
+from stepcut.paper.cnc.procut import chain, energy, expand, window_links
 
 
 def brute(unary: Any, links: Any, weights: Any) -> float:

@@ -6,8 +6,7 @@ from errors_kit import raises
 
 from stepcut.errors import OptionError
 from stepcut.methods.baselines import KMeans
-from stepcut.paper.cnc.graph import chain, energy, window_links
-from stepcut.paper.cnc.procut import ProCut, Subset
+from stepcut.paper.cnc.procut import ProCut, Subset, chain, energy, window_links
 
 
 def kitchen(rate, seed=0, noise=0.9):

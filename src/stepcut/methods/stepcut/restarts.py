@@ -284,11 +284,9 @@ def find_change_points(
     frames = len(rows)
     limit = frames if longest is None else min(longest, frames)
     if not (count >= 1 and shortest >= 1 and count * shortest <= frames <= count * limit):
-        raise OptionError(
-            f"{frames} rows cannot be divided into {count} segments of {shortest} to {limit} rows; ask for fewer.",
-            setting="steps",
-            value=count,
-        )
+        what = f"{count} segments of {shortest} to {limit} rows; ask for fewer."
+        message = f"{frames} rows cannot be divided into {what}"
+        raise OptionError(message, setting="steps", value=count)
     return _cut(np.ascontiguousarray(rows, dtype=np.float64), count, shortest, limit)
 
 

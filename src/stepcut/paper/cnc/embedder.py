@@ -27,15 +27,7 @@ from stepcut.paper.cnc.network import (
     half_precision,
     put_together,
 )
-from stepcut.paper.cnc.settings import (
-    LOSSES,
-    Losses,
-    Network,
-    Training,
-    find_loss,
-    gather,
-    spread,
-)
+from stepcut.paper.cnc.settings import LOSSES, Losses, Network, Training, find_loss, gather, spread
 from stepcut.paper.cnc.training import Batch, Plan, Terms, context_rows, draw, train
 from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone, as_pictures, load_tunable
 from stepcut.progress import Hook, silent
@@ -282,18 +274,13 @@ class Embedder:
         for group in self._groups():
             check_fields(group)
         if self.network.tune_backbone and not isinstance(self.backbone, nn.Module | Mapping):
-            raise OptionError(
+            why = (
                 f"tune_backbone=true needs a backbone; backbone={self.backbone!r}. Add "
-                "--backbone resnet50 --weights FILE; in Python backbone=TunableBackbone(graph).",
-                setting="backbone",
-                value=self.backbone,
+                "--backbone resnet50 --weights FILE; in Python backbone=TunableBackbone(graph)."
             )
+            raise OptionError(why, setting="backbone", value=self.backbone)
         checked = check_videos(features, kinds=(2, 4))
         if len(checked) < 2:
-            raise OptionError(
-                "training needs at least 2 videos, not 1. Add another video of the same task.",
-                setting="features",
-                value=1,
-                allowed=2,
-            )
+            why = "training needs at least 2 videos, not 1. Add another video of the same task."
+            raise OptionError(why, setting="features", value=1, allowed=2)
         return checked

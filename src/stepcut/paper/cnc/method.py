@@ -14,20 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import unknown, wrong
 from stepcut.features.spec import FeatureSpec
 from stepcut.methods import METHODS, find_method
 from stepcut.methods.arithmetic import squared_distances
 from stepcut.methods.constraints import Constraints
-from stepcut.methods.inputs import (
-    Array,
-    Labels,
-    check_fitted,
-    kept_settings,
-    part,
-    plain_numbers,
-)
-from stepcut.methods.method import Curve, Method, Reading
+from stepcut.methods.inputs import Array, Labels, check_fitted, kept_settings, part, plain_numbers
+from stepcut.methods.method import Curve, Method, Reading, named_labels, saved_labels
 from stepcut.paper.cnc.settings import (
     GROUPS,
     HOME,
@@ -138,11 +131,7 @@ class CnC(Method):
         """Settings of the embedder (`train`) or of the segmenter (`cut`)."""
         group = getattr(self, name) or {}
         if not isinstance(group, Mapping):
-            raise OptionError(
-                f"{name}={group!r} is not a dict of settings, {{name: value}}.",
-                setting=name,
-                value=group,
-            )
+            raise wrong(name, group, "is not a dict of settings, {name: value}.")
         return dict(plain_numbers(group))
 
     def read(self, features: Array) -> Reading:
@@ -182,7 +171,7 @@ class CnC(Method):
             **{f"embedder.{key}": array for key, array in self.embedder_.state().items()},
             # The method stores the labels.
             **{f"segmenter.{key}": x for key, x in cut if not key.startswith("labels.")},
-            **{f"labels.{number:05d}": labels for number, labels in enumerate(self.labels_)},
+            **named_labels("labels.", self.labels_),
             "centres": self.centres_,
             "scale": np.array(self.scale_),
         }
@@ -221,8 +210,7 @@ class CnC(Method):
         kind = find_saved("method", settings["segmenter"], METHODS, "segmenter")
         cut = json.loads(state["segmenter"].tobytes())
         method.segmenter_ = kind.restore(cut, part(state, "segmenter."))
-        labels = sorted(part(state, "labels.").items())
-        method.labels_ = [each.astype(np.int64) for _, each in labels]
+        method.labels_ = saved_labels(state, "labels.")
         method.centres_, method.scale_ = state["centres"], float(state["scale"])
         method.steps_ = len(method.centres_)
         return method

@@ -232,18 +232,14 @@ class Checkpoint:
                 names = file.keys()
                 tensors = {name: file.get_tensor(name) for name in names}
         except (SafetensorError, KeyError, ValueError) as error:
-            raise OptionError(
-                f"{setting} is not a checkpoint of stepcut ({error}). Delete it.",
-                setting="checkpoint",
-                path=self.path,
-            ) from error
+            why = f"{setting} is not a checkpoint of stepcut ({error}). Delete it."
+            raise OptionError(why, setting="checkpoint", path=self.path) from error
         if record["run"] != self.run:
-            raise OptionError(
+            why = (
                 f"{setting} belongs to a run with other settings or features. Choose another file, "
-                "or delete this one to start again.",
-                setting="checkpoint",
-                path=self.path,
+                "or delete this one to start again."
             )
+            raise OptionError(why, setting="checkpoint", path=self.path)
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in part(tensors, "optimiser/").items():
             number, _, quantity = name.partition("/")

@@ -16,23 +16,16 @@ from stepcut.tables import Cell, Table
 def run(args: argparse.Namespace) -> int:
     action, name = args.action, args.name
     if args.output and action not in ("list", "stats", "leaderboard"):
-        raise OptionError(
-            f"-o {args.output}: data {action} has no table; use -o with list, stats or "
-            "leaderboard.",
-            setting="output",
-            value=args.output,
-        )
+        what = f"data {action} has no table; use -o with list, stats or leaderboard."
+        raise OptionError(f"-o {args.output}: {what}", setting="output", value=args.output)
     if action == "list":
         every = all_datasets().values()
         rows: list[list[Cell]] = [[d.name, d.title, len(d.tasks) or None, d.licence] for d in every]
         show_table(Table(["name", "title", "tasks", "licence"], rows), args.format, args.output)
         return 0
     if name is None:
-        raise OptionError(
-            f"data {action} needs the name of a data set: {', '.join(DATASETS)}.",
-            setting="name",
-            allowed=list(DATASETS),
-        )
+        what = f"data {action} needs the name of a data set: {', '.join(DATASETS)}."
+        raise OptionError(what, setting="name", allowed=list(DATASETS))
     data_set, only = find_dataset(name), ""
     if data_set.name != "egoprocel" and action in ("leaderboard", "convert"):
         only = "only egoprocel has features that need conversion."
@@ -110,11 +103,8 @@ def _check(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
 def _stats(data_set: DataSet, loaded: Loaded, args: argparse.Namespace) -> int:
     if not any(task.timelines for task in loaded.tasks):
         absent = " ".join(loaded.missing[:3]) or "No timelines found."
-        raise DataError(
-            f"{args.root}: nothing to count. {absent} Run: stepcut data check {data_set.name} "
-            f"--root {args.root}",
-            path=args.root,
-        )
+        run = f"stepcut data check {data_set.name} --root {args.root}"
+        raise DataError(f"{args.root}: nothing to count. {absent} Run: {run}", path=args.root)
     table = statistics(loaded.tasks, f"{data_set.title}, {args.root}", args.all, data_set)
     show_table(table, args.format, args.output)
     for note in table.notes if args.format == "csv" else ():  # CSV has no notes

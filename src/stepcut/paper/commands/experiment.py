@@ -5,13 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stepcut.cli.common import (
-    chosen_options,
-    progress_hook,
-    read_settings,
-    show_table,
-    spec_of,
-)
+from stepcut.cli.common import chosen_options, progress_hook, read_settings, show_table, spec_of
 from stepcut.errors import OptionError, choose
 from stepcut.files.cache import cache_dir
 from stepcut.methods.inputs import read_step_count

@@ -166,10 +166,8 @@ class DataSet:
         loaded = self.examine(root, **options)
         if not loaded.tasks:
             absent = " ".join(loaded.missing[:3]) or "It contains no task."
-            raise DataError(
-                f"{root}: {absent} 'stepcut data info {self.name}' shows the expected folder tree.",
-                path=root,
-            )
+            shown = f"'stepcut data info {self.name}' shows the expected folder tree."
+            raise DataError(f"{root}: {absent} {shown}", path=root)
         for line in loaded.problems:
             log.warning("%s: %s", self.name, line)
         return loaded.tasks
@@ -180,19 +178,14 @@ class DataSet:
         items = as_items("root", roots, (str, Path), "a folder, or several")
         places = [Path(each).expanduser() for each in items]
         if wrong := sorted(options.keys() - set(self.options)):
-            raise OptionError(
-                f"--{wrong[0]}: {self.name} does not have this option. Omit it.",
-                setting=wrong[0],
-                allowed=list(self.options),
-            )
+            what = f"--{wrong[0]}: {self.name} does not have this option. Omit it."
+            raise OptionError(what, setting=wrong[0], allowed=list(self.options))
         loaded, read = Loaded(), resolve_name(self.reader)
         for place in places:
             if not place.is_dir() and self.name != "toy":  # its reader shows how to render it
-                raise DataError(
-                    f"{place}: no such folder. Use the root of data set {self.name}; 'stepcut data "
-                    f"info {self.name}' shows its folder tree.",
-                    path=place,
-                )
+                shown = f"'stepcut data info {self.name}' shows its folder tree."
+                what = f"no such folder. Use the root of data set {self.name}; {shown}"
+                raise DataError(f"{place}: {what}", path=place)
             read(place, part := Loaded(), **options)
             loaded.add(part)
         for path, published in ((p / f, sha) for p in places for f, sha in self.checksums.items()):

@@ -20,14 +20,13 @@ from stepcut.timeline import Segment
 
 TASKS = DATASETS["egoprocel"].tasks
 # The cameras of CMU-MMAC by the number in a file's name.
-CAMERAS = {
-    "egocentric": 7150991,
-    "top": 7151020,
-    "back": 6510211,
-    "left": 8421130,
-    "right": 7151062,
+VIEWS = {
+    "egocentric": "7150991",
+    "top": "7151020",
+    "back": "6510211",
+    "left": "8421130",
+    "right": "7151062",
 }
-VIEWS = {view: str(number) for view, number in CAMERAS.items()}
 TENT_ENDING = ".egoprocel.ann"
 # Frames per second of the JSON file: then lengths are whole seconds, and MECCANO's mean the
 # published
@@ -50,10 +49,8 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
     for title, info in TASKS.items():
         folder = _same_folder(annotations, info.folder)
         if folder is None:
-            absent = (
-                f"{annotations / info.folder}/: absent. It contains the annotations of {title}."
-            )
-            loaded.missing.append(absent)
+            absent = f"{annotations / info.folder}/: absent."
+            loaded.missing.append(f"{absent} It contains the annotations of {title}.")
             continue
         paths = sorted(folder.glob("[!.]*.csv"))
         files = {path.name[:-4].removesuffix(TENT_ENDING): path for path in paths}
@@ -243,11 +240,9 @@ def convert(root: Path, loaded: Loaded, fps: Rate | None = None) -> list[Path]:
     """
     files = sorted(root.glob("features/*/**/[!.]*.pt"))
     if not files:
-        raise DataError(
-            f"{root}: no .pt file below features/<backbone>/. Unpack HiERO's archives there; "
-            "'stepcut data info egoprocel' has their addresses.",
-            path=root,
-        )
+        where = "'stepcut data info egoprocel' has their addresses."
+        what = f"no .pt file below features/<backbone>/. Unpack HiERO's archives there; {where}"
+        raise DataError(f"{root}: {what}", path=root)
     lengths = {video.name: video.duration for task in loaded.tasks for video in task}
     made = []
     for file in files:

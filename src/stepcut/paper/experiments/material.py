@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.errors import DataError, OptionError, StepcutError, as_items, choose, unknown
+from stepcut.errors import DataError, OptionError, StepcutError, as_items, choose, unknown, wrong
 from stepcut.evaluation.evaluate import fingerprint
 from stepcut.features.backbones.networks import map_shape
 from stepcut.features.extract import extract
@@ -148,11 +148,8 @@ class Source:
             return None
         rates = sorted({one.rate for one, _ in found.values()})
         if len(rates) > 1:
-            raise DataError(
-                f"task {task.name!r}: features {kind} have different rates: {[*map(str, rates)]}.",
-                setting="features",
-                value=kind,
-            )
+            what = f"features {kind} have different rates: {[*map(str, rates)]}."
+            raise DataError(f"task {task.name!r}: {what}", setting="features", value=kind)
         lengths = {name: length for name, (_, length) in found.items()}
         files = {name: Path(one.path or "") for name, (one, _) in found.items()}
         described = _describe(next(iter(found.values()))[0], kind)
@@ -169,12 +166,10 @@ class Source:
             one = video.open_features(kind, self.fps)
             length = len(one.rows) / float(one.rate)
             if expected is not None and abs(length - expected) > max(SLACK, 0.05 * expected):
-                count, fps = len(one.rows), f"{len(one.rows) / expected:.3g}"
-                raise DataError(
-                    f"{file}: {count} rows at {one.rate} per second are {length:.0f} s, but the "
-                    f"video has {expected:.0f} s. Set --fps {fps}",
-                    path=file,
-                )
+                seen = f"{len(one.rows)} rows at {one.rate} per second are {length:.0f} s"
+                fix = f"Set --fps {len(one.rows) / expected:.3g}"
+                what = f"{seen}, but the video has {expected:.0f} s. {fix}"
+                raise DataError(f"{file}: {what}", path=file)
             if one.spec is None and video.rate is None and self.fps is None:
                 notes = ["the rate of the features is unknown; 1 row per second is assumed."]
             found[name] = one, length
@@ -222,14 +217,10 @@ class Source:
             seen: dict[str, list[Task]] = {}
             for given, (kind, place) in zip(self.roots, kinds, strict=True):
                 if kind not in self.datasets:
-                    raise OptionError(
-                        f"--data {given} is {kind}; this table compares "
-                        f"{' and '.join(self.datasets)}. "
-                        f"Use {' '.join(f'--data {each}:DIR' for each in self.datasets)}",
-                        setting="data",
-                        value=given,
-                        allowed=list(self.datasets),
-                    )
+                    both, allowed = " and ".join(self.datasets), list(self.datasets)
+                    use = " ".join(f"--data {each}:DIR" for each in allowed)
+                    what = f"--data {given} is {kind}; this table compares {both}. Use {use}"
+                    raise OptionError(what, setting="data", value=given, allowed=allowed)
                 seen.setdefault(kind, []).extend(load(kind, place))
             return " and ".join(each for each in self.datasets if each in seen), seen
         if kinds == [("toy", "")]:
@@ -242,29 +233,22 @@ class Source:
                 seen[view] = load("toy", kitchen)
             return name, seen
         if {kind for kind, _ in kinds} != {name}:
-            raise OptionError(
-                f"--data names several data sets: {', '.join(kind for kind, _ in kinds)}. Use one.",
-                setting="data",
-                value=self.data,
-            )
+            several = ", ".join(kind for kind, _ in kinds)
+            what = f"--data names several data sets: {several}. Use one."
+            raise OptionError(what, setting="data", value=self.data)
         if not self.views:
             options = {"rate": self.fps} if name == "segmentation" else {}
             return name, {"": [task for _, place in kinds for task in load(name, place, **options)]}
         if name != "egoprocel":
-            raise OptionError(
-                f"views: {name!r} has only one camera. Use egoprocel (CMU-MMAC), or --data toy.",
-                setting="views",
-                value=name,
-            )
+            what = f"{name!r} has only one camera. Use egoprocel (CMU-MMAC), or --data toy."
+            raise OptionError(f"views: {what}", setting="views", value=name)
         cmu = {
             view: [t for t in load(name, root, view=view) if TASKS[t.name].part == "CMU-MMAC"]
             for view in VIEWS
         }
         if not any(v.path or v.features for tasks in cmu.values() for task in tasks for v in task):
-            raise DataError(
-                f"{root}: comparing cameras needs videos or features of CMU-MMAC. Add them.",
-                path=root,
-            )
+            what = "comparing cameras needs videos or features of CMU-MMAC. Add them."
+            raise DataError(f"{root}: {what}", path=root)
         return name, cmu
 
     def _choose_features(self, tasks: Sequence[Task]) -> Kind:
@@ -284,18 +268,11 @@ class Source:
                     return name
             if with_video:
                 return self.spec
-            named = self.spec.backbone
-            raise DataError(
-                f"--backbone {named}: found neither videos nor features of this backbone.",
-                setting="backbone",
-                value=named,
-            )
+            named, what = self.spec.backbone, "found neither videos nor features of this backbone."
+            raise DataError(f"--backbone {named}: {what}", setting="backbone", value=named)
         if len(existing) > 1:
-            raise OptionError(
-                f"there are several features; choose one: --features {' | '.join(existing)}.",
-                setting="features",
-                allowed=existing,
-            )
+            what = f"there are several features; choose one: --features {' | '.join(existing)}."
+            raise OptionError(what, setting="features", allowed=existing)
         return existing[0] if existing else as_spec(DEFAULT, fps=self.fps) if with_video else None
 
     def _state_cost(self, spec: Kind, tasks: Sequence[Task]) -> str | None:
@@ -328,9 +305,7 @@ def _roots(data: Any) -> list[Root]:
     roots = [data] if isinstance(data, str | os.PathLike) else data
     roots = list(as_items("data", roots, (str, os.PathLike), wanted))
     if not roots:
-        raise OptionError(
-            f"data={data!r} is empty; use {wanted}.", setting="data", value=data, allowed=wanted
-        )
+        raise wrong("data", data, f"is empty; use {wanted}.", wanted)
     return roots
 
 
@@ -353,11 +328,8 @@ def _which(data: str) -> tuple[str, str]:
     if colon and not Path(data).exists():
         raise unknown("data", name, expected)
     if not Path(data).is_dir():
-        raise DataError(
-            f"{data}: no such folder. Use the folder of a data set, NAME:DIR, or toy.",
-            setting="data",
-            path=data,
-        )
+        what = "no such folder. Use the folder of a data set, NAME:DIR, or toy."
+        raise DataError(f"{data}: {what}", setting="data", path=data)
     failed: StepcutError | None = None
     for kind, data_set in expected.items():
         try:
@@ -365,8 +337,5 @@ def _which(data: str) -> tuple[str, str]:
                 return kind, data
         except StepcutError as error:
             failed = error
-    raise failed or DataError(
-        f"{data}: this folder is not a data set. 'stepcut data list' shows the data sets.",
-        setting="data",
-        path=data,
-    )
+    what = "this folder is not a data set. 'stepcut data list' shows the data sets."
+    raise failed or DataError(f"{data}: {what}", setting="data", path=data)

@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from stepcut.cli.common import read_settings
-from stepcut.errors import DataError, OptionError, choose, unknown
+from stepcut.errors import DataError, OptionError, choose, unknown, wrong
 from stepcut.evaluation.clock import CLOCK, NO_VIDEO, Pair, put_on_one_clock
 from stepcut.evaluation.compare import baseline
 from stepcut.evaluation.evaluate import graph_f1
@@ -130,11 +130,8 @@ def choose_rows(experiment: Experiment, names: Sequence[str] | None) -> list[Row
     rows = [*map(read_row, shown), *own]
     for row in own:
         if row.name in experiment.rows or [each.name for each in rows].count(row.name) > 1:
-            raise OptionError(
-                f"row {row.name!r}: the table already has a row {row.name!r}. Choose another name.",
-                setting="rows",
-                value=row.name,
-            )
+            taken = f"the table already has a row {row.name!r}. Choose another name."
+            raise OptionError(f"row {row.name!r}: {taken}", setting="rows", value=row.name)
     return rows
 
 
@@ -406,11 +403,8 @@ def run_experiment(
     check_number("seeds", seeds, 1, 10_000, whole=True)
     check_number("seed", seed, 0, SEEDS - seeds, whole=True)
     if steps != "true" and (not isinstance(steps, int) or steps < 1):
-        raise OptionError(
-            f"steps={steps!r} is not allowed; use a whole number of at least 1, or 'true'.",
-            setting="steps",
-            value=steps,
-        )
+        why = "is not allowed; use a whole number of at least 1, or 'true'."
+        raise wrong("steps", steps, why)
     if jobs is not None:
         check_number("jobs", jobs, 1, whole=True)
     preset = choose_preset(as_published, as_released)
@@ -456,12 +450,9 @@ def run_experiment(
             if maps == "stream":
                 shutil.rmtree(source.place / "maps", ignore_errors=True)
         if not materials:
-            raise DataError(
-                f"no task of {data} has features {[*source.kinds.values()]} and annotated timelines. "
-                "Choose other features or tasks.",
-                setting="data",
-                value=data,
-            )
+            what = f"no task of {data} has features {[*source.kinds.values()]} and annotated"
+            fix = "timelines. Choose other features or tasks."
+            raise DataError(f"{what} {fix}", setting="data", value=data)
     described = " and ".join(dict.fromkeys(filter(None, (each.described for each in materials))))
     encoded = any(row.trained for row in chosen)
     notes = [f"As {preset}, except for: {'; '.join(PRESETS[preset])}."] if preset else []
