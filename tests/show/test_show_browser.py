@@ -226,6 +226,42 @@ def test_the_timeline_is_scrubbed_and_times_are_typed(page, place):
     until(page, f"!{video('paused')} && {at} > 1.6")
 
 
+def test_the_queue_leads_to_what_is_uncertain_and_confirms(browser, place):
+    record = saved(place)
+    for segment, confidence in zip(record["videos"]["two"]["segments"], (0.7, 0.3), strict=True):
+        segment["confidence"] = confidence
+    change_saved(place, record)
+    with Served(place) as served:
+        tab = opened(browser, served, 1366)
+        queue = tab.locator("#queue")
+        shows(queue.locator("p"), "0 of 2 videos, 0:00 of 0:12 confirmed")
+        last = tab.locator("#grid .card").last.bounding_box()
+        assert last["y"] + last["height"] < 768  # all timelines beside the video
+        tab.keyboard.press("Enter")
+        shows(tab.locator("#stage h2"), "two")
+        until(tab, video("currentTime === 3"))
+        queue.get_by_label("Which videos").select_option("unsure")
+        counts(tab.locator("#grid .card"), 1)
+        queue.get_by_label("Which videos").select_option("all")
+        queue.get_by_label("Order").select_option("unsure")
+        shows(tab.locator("#grid .card .name").first, "two")
+        queue.get_by_label("Find a video").fill("on")
+        counts(tab.locator("#grid .card"), 1)
+        queue.get_by_label("Find a video").fill("")
+        queue.get_by_label("Select all").check()
+        queue.get_by_role("button", name="Confirm 2 videos").click()
+        shows(queue.locator("p"), "2 of 2 videos, 0:12 of 0:12 confirmed")
+        confirm = tab.locator(".transport").get_by_role("button", name="Confirmed")
+        confirm.click()
+        shows(queue.locator("p"), "1 of 2 videos, 0:06 of 0:12 confirmed")
+        tab.keyboard.press("Control+z")
+        shows(queue.locator("p"), "2 of 2 videos, 0:12 of 0:12 confirmed")
+        tab.keyboard.press("Enter")
+        wait_saved(tab, "Every video is confirmed.")
+        queue.get_by_role("button", name="Cards").click()
+        assert tab.locator("#grid .picture").first.is_visible()
+
+
 def test_keyboard_only(page, place):
     """Use Tab and keys to move a boundary, undo, mark background, split and assign a step."""
     for _ in range(80):
@@ -728,7 +764,7 @@ def test_names_from_right_to_left_begin_at_the_right(page):
 
 
 def test_a_video_is_marked_as_containing_a_mistake(browser, many):
-    with Served(many) as opened:
+    with Served(many) as served:
         page = opened(browser, served, 390)
         button = page.get_by_role("button", name="Contains a mistake", exact=True)
         name = page.locator("#stage h2").text_content()
@@ -791,15 +827,15 @@ def test_boundaries_are_reached_and_moved_by_a_frame(page, served):
 
 
 def test_a_video_is_confirmed_and_the_others_learn_from_it(browser, learned):
-    with Served(learned) as opened:
+    with Served(learned) as served:
         tab = opened(browser, served, 390)
         assert tab.locator("#teach").is_hidden()
-        video = opened.viewer.state()["videos"][0]["name"]
+        video = served.viewer.state()["videos"][0]["name"]
         for step, start in enumerate(
             (0.0, 3.0)
         ):  # long enough for any segmentation of this short video
-            opened.viewer.edits.do(
-                {"do": "mark", "video": video, "start": start, "end": start + 3, "step": step}
+            served.viewer.edits.do(
+                {"do": "mark", "video": video, "start": start, "end": start + 2.9, "step": step}
             )
         reload(tab)
         tab.keyboard.press("y")
@@ -807,10 +843,10 @@ def test_a_video_is_confirmed_and_the_others_learn_from_it(browser, learned):
         tab.locator("#teach").click()
         tab.locator("dialog button.main").click()
         until(tab, text_of("dialog", "as you labelled it"))
-        assert opened.viewer.edits.outline.learned.annotations.annotated
+        assert served.viewer.edits.outline.learned.annotations.annotated
         tab.get_by_text("Take it back").click()
         wait_saved(tab, "Undone")
-        assert not opened.viewer.edits.outline.learned.annotations.annotated
+        assert not served.viewer.edits.outline.learned.annotations.annotated
 
 
 def test_the_file_that_opens_the_browser_leads_to_the_page(browser, served, monkeypatch):

@@ -7,6 +7,7 @@ import { askTeach, canTeach } from "./teach.js";
 import { showTrust } from "./trust.js";
 import { comparing, refreshCompare } from "./compare.js";
 import { drawGrid } from "./grid.js";
+import { buildQueue, drawQueue } from "./queue.js";
 import { showHistory } from "./history.js";
 import { listen } from "./keys.js";
 import { watchOthers } from "./others.js";
@@ -25,6 +26,7 @@ function draw({ detail }) {
   else if (comparing()) refreshCompare();
   else {
     drawStage(detail);
+    drawQueue();
     drawGrid(choose);
     drawTaps();
   }
@@ -63,7 +65,7 @@ function wire() {
     $(id).addEventListener("click", act);
   }
   for (const [id, label] of [["tools", S.editsLabel], ["aside", S.stepsLabel],
-    ["stage", S.stageLabel], ["grid", S.gridLabel], ["compare", S.stepInAll]]) {
+    ["stage", S.stageLabel], ["grid", S.gridLabel], ["queue", S.queueLabel], ["compare", S.stepInAll]]) {
     $(id).setAttribute("aria-label", label);
   }
   $("home").setAttribute("aria-label", S.home);
@@ -99,6 +101,7 @@ try {
   wire();
   buildStage();
   buildTaps();
+  buildQueue(choose);
   await load();
   drawSteps();
   buildViews();

@@ -1,7 +1,7 @@
 // A timeline as a bar: a block per segment, a cursor, and the findings of a check.
 
 import { clock, el, twoEnds } from "./dom.js";
-import { shines, stepOf, store } from "./store.js";
+import { doubts, shines, stepOf, store } from "./store.js";
 import { S } from "./strings.js";
 
 export class Bar {
@@ -11,7 +11,7 @@ export class Bar {
     this.blocks = el("div", { class: "blocks" });
     this.findings = el("div", { class: "findings" });
     this.cursor = el("div", { class: "cursor" });
-    this.annotated = el("div", { class: "annotations" });
+    this.annotated = el("div", { class: "annotations", title: names ? S.doubtTitle : "" });
     this.other = el("div", { class: "blocks beside", hidden: true });
     this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.annotated,
       this.other, this.findings, this.cursor);
@@ -30,6 +30,8 @@ export class Bar {
     if (this.names) this.blocks.replaceChildren(...video.parts.map((part, place) =>
       this.block(part, place === chosen)));
     else this.blocks.style.setProperty("--steps", this.stripes(video.parts));
+    this.annotated.style.setProperty("--doubts", this.gradient(doubts(video),
+      ({ time, end, doubt }) => [time, end, `rgb(from var(--doubt) r g b / ${doubt.toFixed(2)})`]));
     this.annotated.replaceChildren(...(video.annotated || []).map(([start, end]) =>
       this.lay(el("div", { class: "annotated", title: S.annotated }), start, end)));
     this.other.hidden = !video.beside;
@@ -47,10 +49,16 @@ export class Bar {
 
   // All segments as one gradient: an element per segment is slow with hundreds of videos.
   stripes(parts) {
+    return this.gradient(parts, ([start, end, number]) => [start, end, shines(number)
+      ? stepOf(number).colour
+      : `color-mix(in srgb, ${stepOf(number).colour} 16%, transparent)`]);
+  }
+
+  // `stripe(part)`: start, end and colour.
+  gradient(parts, stripe) {
     const at = (time) => `${((100 * time) / this.duration).toFixed(3)}%`;
-    const stops = parts.map(([start, end, number]) => {
-      const colour = shines(number) ? stepOf(number).colour
-        : `color-mix(in srgb, ${stepOf(number).colour} 16%, transparent)`;
+    const inOrder = parts.map(stripe).sort((one, other) => one[0] - other[0]);
+    const stops = inOrder.map(([start, end, colour]) => {
       const [from, to] = [at(start), at(end)];
       const until = `max(${to} - 1px, ${from} + 1px)`;
       return `transparent ${from}, ${colour} ${from} ${until}, transparent 0`;

@@ -77,7 +77,7 @@ export const comparing = () => !place().hidden;
 function show(on) {
   place().hidden = !on;
   document.getElementById("stage").hidden = on;
-  document.getElementById("grid").hidden = on;
+  for (const id of ["queue", "grid"]) document.getElementById(id).hidden = on;
 }
 
 function makeTile({ video, index, parts }) {

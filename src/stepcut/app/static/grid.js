@@ -1,8 +1,9 @@
-// The grid: a card per video with a picture and its timeline.
+// The list of videos: a row or a card each, with its timeline.
 
 import { Bar } from "./bar.js";
 import { clock, el } from "./dom.js";
-import { current, reportOf, shines, store } from "./store.js";
+import { queued } from "./queue.js";
+import { changed, current, isConfirmed, reportOf, shines, store } from "./store.js";
 import { S } from "./strings.js";
 
 const AT_ONCE = 60;
@@ -28,7 +29,7 @@ export function drawGrid(choose) {
   for (const video of fresh.slice(0, AT_ONCE)) cards.set(video.key, makeCard(video, choose));
   clearTimeout(coming);
   if (fresh.length > AT_ONCE) coming = setTimeout(drawGrid, 0, choose); // keeps the page responsive
-  const videos = store.data.videos.filter((video) => cards.has(video.key));
+  const videos = queued().filter((video) => cards.has(video.key));
   const shown = videos.map((video) => cards.get(video.key));
   if (grid.childElementCount !== shown.length || shown.some((card, place) =>
     grid.children[place] !== card.node)) {
@@ -42,9 +43,12 @@ export function drawGrid(choose) {
 function draw(card, video, sieve) {
   const chosen = video === current();
   const part = chosen ? store.part : -1;
+  card.tick.checked = store.ticked.has(video.key);
   if (card.video === video && card.part === part && card.sieve === sieve
     && card.chosen === chosen) return;
   Object.assign(card, { video, part, sieve, chosen });
+  card.tick.disabled = !video.editable || isConfirmed(video);
+  card.done.hidden = !isConfirmed(video);
   card.node.hidden = Boolean(sieve) && !video.parts.some((each) => shines(each[2]));
   card.node.classList.toggle("chosen", chosen);
   card.open.setAttribute("aria-current", chosen);
@@ -70,13 +74,21 @@ function makeCard(video, choose) {
   const go = (time) => choose(store.data.videos.findIndex((each) => each.key === video.key), time);
   const picture = el("div", { class: "picture", text: video.there ? "" : S.notThere });
   const badge = el("span", { class: "badge" });
+  const done = el("span", { class: "done good", role: "img", "aria-label": S.confirmed,
+    title: S.confirmed, text: "✓" });
+  const tick = el("input", { type: "checkbox", "aria-label": S.tickVideo(video.name),
+    onchange: () => {
+      if (tick.checked) store.ticked.add(video.key);
+      else store.ticked.delete(video.key);
+      changed("filter");
+    } });
   const open = el("button", { class: "open", title: S.showVideo(video.name), type: "button",
     onclick: () => go() },
-    picture, el("span", { class: "name" }, el("bdi", { text: video.name })),
-    el("span", { class: "length", text: clock(video.duration, 0) }), badge);
-  const node = el("article", { class: "card", "data-video": video.key }, open);
+    picture, done, el("span", { class: "name" }, el("bdi", { text: video.name })), badge,
+    el("span", { class: "length", text: clock(video.duration, 0) }));
+  const node = el("article", { class: "card", "data-video": video.key }, tick, open);
   watcher.observe(node);
-  return { node, go, picture, open, badge, bar: null, near: false, dirty: false };
+  return { node, go, picture, open, badge, done, tick, bar: null, near: false, dirty: false };
 }
 
 function fill(card) {
@@ -84,7 +96,7 @@ function fill(card) {
   card.bar = new Bar({ onpick: card.go });
   card.node.append(card.bar.node);
   if (card.video.there) card.picture.append(el("img", { src: `poster/${card.video.key}`, alt: "",
-    decoding: "async" }));
+    decoding: "async", loading: "lazy" }));
 }
 
 function badgeOf(video) {

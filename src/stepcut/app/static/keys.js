@@ -5,6 +5,7 @@ import { showHelp } from "./dialogs.js";
 import { askTeach, canTeach } from "./teach.js";
 import { showTrust } from "./trust.js";
 import * as stage from "./stage.js";
+import { goNext, otherVideo } from "./queue.js";
 import { changed, current, differences, redo, say, settled, showView, store,
   undo } from "./store.js";
 import { S } from "./strings.js";
@@ -36,7 +37,7 @@ const KEYS = {
     0: () => stage.zoom(0),
   "/": () => document.getElementById("search").focus(), e: () => showView("export"),
     p: () => toggleTaps(), g: () => store.data.quality && showTrust(), "?": () => showHelp(),
-  Backspace: () => store.tapping && removeLast(), Enter: () => store.tapping && nextVideo(),
+  Backspace: () => store.tapping && removeLast(), Enter: () => (store.tapping ? nextVideo() : goNext()),
   Escape: () => { if (store.tapping) toggleTaps(); store.range = null; begun = null;
     store.filter.clear(); changed("filter"); },
 };
@@ -101,11 +102,6 @@ let last = Promise.resolve();
 // Keys act in sequence, each on the result of the edits before it.
 function inTurn(act) {
   last = last.catch(() => {}).then(() => store.pending?.()).then(settled).then(act);
-}
-
-function otherVideo(way) {
-  const place = store.video + way;
-  if (place >= 0 && place < store.data.videos.length) stage.choose(place);
 }
 
 function giveTo(place) {

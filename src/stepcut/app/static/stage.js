@@ -5,7 +5,7 @@ import { ask, work } from "./api.js";
 import { button, clamp, clock, el, icon, iconButton, readTime } from "./dom.js";
 import { moveCursor } from "./grid.js";
 import { Player } from "./player.js";
-import { changed, current, differences, edit, load, partAt, recall, remember, reportOf, say,
+import { changed, current, differences, edit, isConfirmed, load, partAt, recall, remember, reportOf, say,
   shines, stepOf, store } from "./store.js";
 import { S } from "./strings.js";
 import { boundaries, Track } from "./track.js";
@@ -54,6 +54,9 @@ export function buildStage() {
     el("span", { class: "gap" }), right,
     iconButton("minus", S.zoomOut, () => zoom(0.67), "−"),
       iconButton("plus", S.zoomIn, () => zoom(1.5), "+"));
+  // A click on a button leaves the focus where it is, so that Enter goes on to the next.
+  for (const node of [transport, acts]) node.addEventListener("mousedown", (event) =>
+    event.target.closest("button") && event.preventDefault());
   document.getElementById("stage").append(el("div", { class: "left" }, player.node),
     el("div", { class: "right" }, el("div", { class: "row head" }, name, mistake, checking), list, apart, found, acts), transport, track.node);
   subtitles.setAttribute("aria-pressed", recall("subtitles", true));
@@ -135,9 +138,11 @@ export function drawStage(what) {
   name.textContent = video.name;
   checking.disabled = !video.there;
   checking.hidden = !store.data.learned;
-  const whole = video.annotated?.some(([start, end]) => start <= 0 && end >= video.duration);
+  const whole = isConfirmed(video);
   right.hidden = !video.editable;
-  right.setAttribute("aria-pressed", Boolean(whole));
+  right.textContent = whole ? S.confirmed : S.confirm;
+  right.title = whole ? S.unconfirmTitle : S.confirmTitle;
+  right.setAttribute("aria-pressed", whole);
   mistake.hidden = video.mistake === null;
   mistake.setAttribute("aria-pressed", Boolean(video.mistake));
   const report = reportOf(video);
@@ -285,8 +290,9 @@ export function splitSegment() {
 
 export const split = (everywhere) => editVideo("split", { time: player.time, everywhere });
 
-// Confirm the video: all of it counts as labelled.
-export const confirmVideo = () => editVideo("confirm");
+// Confirm the video: all of it counts as labelled; or take that back.
+export const confirmVideo = () => editVideo("confirm", isConfirmed(current()) ? { holds: false }
+  : {});
 
 // Exclude the video from the reference set, or include it again.
 export function toggleMistake() {

@@ -9,6 +9,7 @@ Object.assign(store, {
   video: 0, // index of the selected video
   part: -1, // index of the selected segment
   range: null, // range selected on the ruler: [start, end]
+  ticked: new Set(), // keys of the videos to confirm together
   filter: new Set(), // step numbers to show; empty for all
   query: "",
   times: new Map(), // position of each video in seconds, by key
@@ -46,6 +47,21 @@ export function matches(name) {
 
 export function partAt(video, time) {
   return video.parts.findIndex(([start, end]) => start <= time && time < end);
+}
+
+export const isConfirmed = (video) => Boolean(video.annotated?.some(([start, end]) =>
+  start <= 0.01 && end >= video.duration - 0.01));
+
+// The segments that nobody annotated: the least certain first.
+const uncertain = new WeakMap();
+export function doubts(video) {
+  if (!uncertain.has(video)) {
+    const open = video.parts.filter(([start, end, , sure]) => sure !== null
+      && !video.annotated?.some(([from, to]) => from <= start && end <= to));
+    uncertain.set(video, open.map(([time, end, , sure]) => ({ time, end, doubt: 1 - sure }))
+      .sort((one, other) => other.doubt - one.doubt));
+  }
+  return uncertain.get(video);
 }
 
 // Report of a checked video, or of the last check of a training video.
