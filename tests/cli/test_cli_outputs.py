@@ -25,7 +25,6 @@ WORDS = {
     "experiment ": "main --data nope/ --plot {}.svg",
     "features": "nope/ -o {}",
     "learn": "nope/ -o {}.proc",
-    "learn ": "--tasks nope/ -o {}",
     "report": "nope.proc -o {}.html",
     "segment": "nope.proc nope.mp4 -o {}.vtt",
     "teach": "nope.proc nope/ -o {}.proc",

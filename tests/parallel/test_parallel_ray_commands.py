@@ -44,7 +44,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory, films, labelled_video):
-    """A data set of two tasks with given features, the same as tasks to learn with two that fail, and films."""
+    """A data set of two tasks with given features, the same as tasks to learn, and films."""
     root = tmp_path_factory.mktemp("root")
     random = np.random.default_rng(0)
     for task in ("soup", "tea"):
@@ -56,10 +56,6 @@ def root(tmp_path_factory, films, labelled_video):
                 np.save(folder / f"v{number}.npy", rows.astype(np.float32))
             timelines[f"v{number}"] = timeline
         write_folder(root / "data" / task / "annotations", timelines, "json")
-    (root / "tasks" / "empty").mkdir()
-    (root / "tasks" / "nan").mkdir()
-    for number in range(2):
-        np.save(root / "tasks" / "nan" / f"v{number}.npy", np.full((9, 6), np.nan, np.float32))
     (root / "films").symlink_to(films)
     (root / "bad.mp4").write_bytes(b"not a video")
     sc.learn(root / "tasks" / "tea", 3, output=root / "tea.proc", restarts=2)
@@ -119,12 +115,6 @@ def test_learn(both):
     words = "learn in/films --cache OUT/cache -o OUT/a.proc --device cpu"
     here, there = both(*words.split(), *QUICK)
     assert sc.load(here / "a.proc") == sc.load(there / "a.proc")
-    words = "learn --tasks in/tasks --cache OUT/cache -o OUT/procs"  # of which two fail
-    here, there = both(*words.split(), *QUICK, code=2)
-    made = sorted(path.name for path in (there / "procs").iterdir())
-    assert made == ["soup.proc", "tea.proc"]
-    for name in made:
-        assert sc.load(here / "procs" / name) == sc.load(there / "procs" / name)
 
 
 def test_learn_in_python(address, root, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""learn --tasks: one procedure per sub-folder, failures do not stop the rest; and learn with engines."""
+"""Many videos and tasks at once, with and without engines."""
 
 import json
 import shutil
@@ -10,9 +10,6 @@ import pytest
 
 import stepcut as sc
 from stepcut.cli.main import main
-from stepcut.errors import DataError
-from stepcut.parallel.engine import Local
-from stepcut.procedure.learning import learn_tasks
 
 QUICK = {"steps": 3, "restarts": 2}
 WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]
@@ -20,54 +17,22 @@ WORDS = ["--set", "restarts=2", "-k", "3", "--quiet"]
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Two tasks with features, an empty one, and one with NaN."""
     root = tmp_path_factory.mktemp("root")
     random = np.random.default_rng(0)
-    for task in ("bread", "coffee", "nan"):
-        (root / task).mkdir()
-        for number in range(2):
-            rows = np.repeat(np.eye(3, 8), 10, axis=0) + 0.1 * random.normal(size=(30, 8))
-            if task == "nan":
-                rows[3] = np.nan
-            np.save(root / task / f"v{number}.npy", rows.astype(np.float32))
-    (root / "empty").mkdir()
+    (root / "bread").mkdir()
+    for number in range(2):
+        rows = np.repeat(np.eye(3, 8), 10, axis=0) + 0.1 * random.normal(size=(30, 8))
+        np.save(root / "bread" / f"v{number}.npy", rows.astype(np.float32))
     return root
 
 
-@pytest.mark.slow
-def test_one_failure_does_not_stop_the_rest(root, tmp_path, capsys):
-    engine = Local(2)
-    try:
-        learned = learn_tasks(root, tmp_path, engine, **QUICK)
-    finally:
-        engine.close()
-    assert [(name, made == "failed") for name, *_, made in learned.rows] == [
-        ("bread", False),
-        ("coffee", False),
-        ("empty", True),
-        ("nan", True),
-    ]
-    words = ["learn", "--tasks", str(root), "-o", str(tmp_path), "--workers", "1", *WORDS]
-    assert main(words) == 2  # the command says it by its exit code
-    assert "2 of 4 tasks learned" in capsys.readouterr().out
-    text = str(learned)
-    assert "2 of 4 tasks learned" in text
-    assert "empty: " in text
-    assert "no video in this folder" in text
-    assert "contains NaN" in text
-    alone = sc.learn(root / "bread", **QUICK)
-    assert sc.load(tmp_path / "bread.proc") == alone  # the same as learning the task alone
-
-
-def test_wrong_words(root, capsys):
-    assert main(["learn", "--tasks", str(root), "video.mp4"]) == 2
-    assert "one of the two" in capsys.readouterr().err
-    assert main(["learn"]) == 2
-    assert "--tasks ROOT" in capsys.readouterr().err
-    assert main(["learn", "--tasks", str(root / "bread")]) == 2
-    assert "it has no sub-folder" in capsys.readouterr().err
-    with pytest.raises(DataError, match="does not exist"):
-        learn_tasks(root / "nowhere", root, Local(1))
+def test_an_old_call_for_many_tasks_answers_with_the_loop(capsys):
+    with pytest.raises(SystemExit):
+        main(["learn", "--tasks", "kitchen/"])
+    assert 'for d in ROOT/*/; do stepcut learn "$d"; done' in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["check", "a.proc", "b.mp4", "--tasks", "kitchen/"])
+    assert "it is an option of stepcut experiment." in capsys.readouterr().err
 
 
 def test_the_rate_of_features_may_be_a_fraction(root, tmp_path):

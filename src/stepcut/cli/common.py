@@ -77,9 +77,9 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
 
 
 def open_engine(
-    args: argparse.Namespace, always: bool = False
+    args: argparse.Namespace,
 ) -> AbstractContextManager[Engine | None]:
-    return parallel.open_engine(args.engine, args.workers, args.address, always)
+    return parallel.open_engine(args.engine, args.workers, args.address)
 
 
 def ask_procedure(

@@ -41,7 +41,6 @@ from stepcut.procedure.edits import (
 )
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.labels import origin_of
-from stepcut.procedure.learning import learn_tasks
 from stepcut.procedure.loading import changes, load, teach_folder
 from stepcut.procedure.store import read_config
 from stepcut.timeline import clock, is_unnamed
@@ -50,12 +49,6 @@ MANY = 40
 
 
 def learn(args: argparse.Namespace) -> int:
-    if args.tasks is not None:
-        return _learn_tasks(args)
-    if not args.videos:
-        raise OptionError(
-            "no videos. Name a folder, files or globs, or use --tasks ROOT for many tasks."
-        )
     chosen = settings(args)
     if "rate" not in chosen and not args.quiet:
         state_rate(args.videos)
@@ -82,26 +75,6 @@ def learn(args: argparse.Namespace) -> int:
     for name, reason in skipped.items():
         print(f"skipped: {name}: {reason}")
     return 2 if skipped else 0
-
-
-def _learn_tasks(args: argparse.Namespace) -> int:
-    """Learn many procedures; return 2 if one failed or a video was skipped."""
-    if args.videos:
-        raise OptionError(
-            f"--tasks {args.tasks} excludes videos ({args.videos[0]}). Use one of the two."
-        )
-    if labels := args.labels or args.transcripts:
-        raise OptionError(
-            f"{labels} belongs to one task; with --tasks, teach each procedure: stepcut teach"
-        )
-    output = args.output or f"{args.tasks.rstrip('/')}-procedures"
-    with open_engine(args, always=True) as engine:
-        assert engine is not None
-        learned = learn_tasks(
-            args.tasks, output, engine, progress=progress_hook(args), **settings(args)
-        )
-    print(learned)
-    return 2 if learned.notes else 0
 
 
 def state_rate(places: Sequence[str]) -> None:

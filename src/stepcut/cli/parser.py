@@ -54,7 +54,10 @@ def seconds(text: str) -> float:
 
 
 TYPES = {"N": whole, "S": seconds, "SHARE": float, "HZ": float}
-GONE = {"--contact-sheet": "the pictures of a step are in its folder."}
+GONE = {
+    "clips --contact-sheet": "the pictures of a step are in its folder.",
+    "learn --tasks": 'learn one folder after the other: for d in ROOT/*/; do stepcut learn "$d"; done',
+}
 """Options that version 0.4 removed, with what replaces them."""
 FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
@@ -73,8 +76,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message.rstrip('.?')}{end} See: stepcut help {name}\n")
 
     def _advice(self, option: str) -> str:
-        if option in GONE:
-            return GONE[option]
+        if gone := GONE.get(f"{self.prog.rpartition(' ')[2]} {option}"):
+            return gone
         mine = _options(self)
         if others := [name for name in COMMANDS if option in _options(make_parser(name))]:
             return f"it is an option of stepcut {', stepcut '.join(others)}."

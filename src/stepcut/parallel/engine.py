@@ -95,18 +95,16 @@ def open_engine(
     engine: str | Engine | None = "local",
     workers: int | None = None,
     address: str | None = None,
-    always: bool = False,
 ) -> Iterator[Engine | None]:
     """Open "local", "ray" or an `Engine`, which stays open; None means this process.
 
-    `workers` are by default as many as cores and memory allow, or the cluster has. `always` opens
-    one even if no option asks for it.
+    `workers` are by default as many as cores and memory allow, or the cluster has.
     """
     if workers is not None:
         check_number("workers", workers, 1, whole=True)
     if engine is not None and not isinstance(engine, str):
         yield engine
-    elif engine in (None, "local") and workers is None and address is None and not always:
+    elif engine in (None, "local") and workers is None and address is None:
         yield None
     else:
         with closing(choose("engine", engine or "local", ENGINES)(workers, address)) as chosen:

@@ -2,30 +2,24 @@
 
 import copy
 import shlex
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stepcut.errors import (
-    DataError,
     OptionError,
     OutputError,
-    VideoError,
     as_items,
-    in_words,
     wrong,
 )
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.runtime import Backbone, choose_device
 from stepcut.features.extract import Source, read_source
 from stepcut.features.features import Failure, Features
-from stepcut.features.find import find_inputs, natural
-from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, as_spec
-from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.features.find import find_inputs
+from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
+from stepcut.files.addresses import AnyPath, as_path
 from stepcut.files.cache import cache_dir
 from stepcut.files.names import plain
 from stepcut.methods import METHODS, find_method
@@ -49,10 +43,9 @@ from stepcut.procedure.lengths import check_features
 from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import check_keepable, has_work, read_config
-from stepcut.progress import Hook, Stage, default_hook, silent
+from stepcut.progress import Hook, default_hook
 from stepcut.rate import Rate
 from stepcut.settings import Setting, build, check_fields, check_number, setting, settings_of
-from stepcut.tables import Table
 from stepcut.version import versions
 
 FEWEST_ROWS = 3
@@ -354,78 +347,3 @@ def _is_there(output: AnyPath, wanted: str) -> bool:
             path=folder,
         )
     return False
-
-
-# ---------------------------------------------------------------------- many tasks
-
-
-def learn_tasks(
-    root: AnyPath,
-    output: AnyPath,
-    engine: Engine,
-    *,
-    backbone: FeatureSpec = DEFAULT,
-    device: str = "auto",
-    cache: AnyPath | None = None,
-    strict: bool = False,
-    progress: Hook = silent,
-    **settings: Any,
-) -> Table:
-    """Learn a procedure from each sub-folder of `root` and save it as `output/NAME.proc`.
-
-    The workers of the `engine` first compute the features of all videos. Then each worker learns
-    one task at a time. Finished tasks are loaded, and a task that fails does not stop the others.
-    The other arguments are those of `learn`. The table has one row per task, and one note per
-    skipped video or failed task.
-    """
-    cache = None if cache is None else as_path(cache).absolute()
-    folders = _find_tasks(as_path(root))
-    videos: list[Path | Address] = []
-    for folder in folders:
-        with suppress(VideoError):  # learning the task reports this
-            found = find_inputs(folder)
-            videos += found.files if found.kind == "video" else []
-    try:
-        if videos:
-            read_source(videos, 1, backbone, cache, strict, progress, engine, device=device)
-    except VideoError:  # a task without usable videos does not stop the others
-        if strict:
-            raise
-    chosen = {**settings, "backbone": backbone, "device": device, "cache": cache, "strict": strict}
-    learn_one = partial(_learn_task, output=as_path(output).absolute(), settings=chosen)
-    with Stage(progress, "tasks", total=len(folders), unit="tasks") as stage:
-        answers = engine.map(
-            learn_one, folders, lambda number, _: stage.advance(item=folders[number].name), gpu=True
-        )
-    rows: list[Any] = []
-    notes: list[str] = []
-    for folder, answer in zip(folders, answers, strict=True):
-        if isinstance(answer, Exception):
-            row: list[Any] = [folder.name, None, None, None, "failed"]
-            answer = row, [f"{folder.name}: {in_words(answer)}"]
-        rows.append(answer[0])
-        notes += answer[1]
-    caption = f"{sum(row[-1] != 'failed' for row in rows)} of {len(rows)} tasks learned"
-    return Table(["task", "steps", "videos", "seconds", "procedure"], rows, caption, notes)
-
-
-def _find_tasks(root: Path | Address) -> Sequence[Path | Address]:
-    wanted = "Give a folder with one sub-folder of videos per task."
-    if not isinstance(root, Address) and not root.is_dir():
-        raise DataError(f"{root}: this folder does not exist. {wanted}", path=root)
-    folders = [path.absolute() for path in root.iterdir() if path.is_dir()]
-    named = [path for path in folders if not path.name.startswith(".") and path.suffix != ".proc"]
-    if not named:
-        raise DataError(f"{root}: it has no sub-folder. {wanted}", path=root)
-    return sorted(named, key=natural)
-
-
-def _learn_task(
-    folder: Path | Address, output: Path | Address, settings: Mapping[str, Any]
-) -> tuple[list[Any], list[str]]:
-    """Learn the task in `folder` on a worker, save it in `output`, return its row and notes."""
-    start, kept, name = time.perf_counter(), output / f"{folder.name}.proc", folder.name
-    made = learn(folder, output=kept, progress=silent, **settings)
-    seconds = time.perf_counter() - start
-    notes = [f"{name}: skipped {video}: {why}" for video, why in made.config.skipped.items()]
-    return [name, len(made.steps), len(made.timelines), seconds, str(kept)], notes
