@@ -6,8 +6,8 @@ import functools
 from import_graph import MODULES, imported_by, imports, room, tree_of
 
 LAYERS = [
-    {"errors", "version", "plugins", "settings", "compute", "moved"},
-    {"progress", "tables", "colours", "rate", "timeline", "files", "parallel"},
+    {"errors", "version", "plugins", "settings", "compute"},
+    {"progress", "tables", "colours", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},
     {"annotations"},

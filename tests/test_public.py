@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import stepcut
+from stepcut import MOVED
 from stepcut.errors import FeatureError, OptionError
 from stepcut.evaluation import score
 from stepcut.formats import left_out, read_folder, write_folder
-from stepcut.moved import MOVED
 from stepcut.paper.datasets import load as load_tasks
 from stepcut.paper.experiments import run_experiment
 from stepcut.toy import make_kitchen, toy_features, write_script

@@ -160,7 +160,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         before = Annotation(end=self.end, segments=tuple(labels), annotated=union((), *known))
         return self.over(before) if known else self
 
-    # ------------------------------------------------------------------ rows, `rate` per second
+    # ---------- rows, `rate` per second
 
     def is_open(self, rows: int, rate: Fraction | float) -> NDArray[np.bool_]:
         times = middles(rows, rate, self.end)
@@ -400,7 +400,7 @@ def middles(rows: int, rate: Fraction | float, end: float) -> NDArray[np.float64
     return np.asarray(np.clip(times, 0.0, max(end - 1e-6, 0.0)))
 
 
-# ---------------------------------------------------------------------- contradictions
+# ---------- contradictions
 
 
 def refused(video: str, words: str) -> AnnotationError:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cache
+from numbers import Rational
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -18,6 +19,9 @@ import numpy as np
 from stepcut.errors import unknown, wrong
 
 T = TypeVar("T")
+Rate = int | float | str | Fraction
+
+_NTSC = (Fraction(24000, 1001), Fraction(30000, 1001), Fraction(60000, 1001))
 
 SEEDS = 2**32 - 1
 WHOLE, NUMBER = (int, np.integer), (int, float, Fraction, np.integer, np.floating)
@@ -174,3 +178,30 @@ def build(maker: Callable[..., T], settings: Mapping[str, Any]) -> T:
         if name not in known:
             raise unknown("setting", name, known)
     return maker(**settings)
+
+
+def as_rate(value: Rate, setting: str = "fps", most: int = 1000) -> Fraction:
+    """Return a rate as an exact fraction: 29.97 is 30000/1001."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError(value)
+        exact = fraction_of(value) if isinstance(value, str) else value
+        rate = Fraction(exact if isinstance(exact, Rational) else float(exact))
+        rate = rate.limit_denominator(10_000)
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError):
+        rate = Fraction(0)
+    if not 0 < rate <= most:
+        allowed = f"above 0 and at most {most}"
+        why = f"is not a rate; give a number per second, {allowed}."
+        raise wrong(setting, value, why, allowed)
+    for ntsc in _NTSC:
+        if abs(rate - ntsc) < Fraction(1, 200) and rate.denominator != 1:
+            return ntsc
+    return rate
+
+
+def fraction_of(text: str) -> Fraction:
+    """Refuse exponents: the digits of 1e999999999 would fill the memory."""
+    if len(text) > 40 or "e" in text.lower():
+        raise ValueError(f"{text[:40]!r} is not a plain number")
+    return Fraction(text)

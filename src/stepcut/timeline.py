@@ -13,13 +13,19 @@ from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, as_items, check_kind, wrong
 from stepcut.plugins import drawing
-from stepcut.rate import as_rate
-from stepcut.rate import clock as clock
+from stepcut.settings import as_rate
 from stepcut.tables import data_frame
 
 BACKGROUND = -1
 _LONGEST = 1e300  # seconds
 _ROUNDING = 1e-3  # seconds; versions before 0.4 rounded times up to this far past the end
+
+
+def clock(seconds: float) -> str:
+    tenths = round(seconds * 10)
+    whole, rest = divmod(abs(tenths), 10)
+    sign = "-" if tenths < 0 else ""
+    return f"{sign}{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest}"
 
 
 def unnamed(number: int) -> str:
@@ -225,7 +231,7 @@ class Timeline:
         last = max((segment.end for segment in self.segments), default=0.0)
         return last if self.duration is None else self.duration
 
-    # ------------------------------------------------------------------ label arrays
+    # ---------- label arrays
 
     def labels(
         self, times: Sequence[float] | NDArray[np.floating[Any]], steps: Sequence[str] | None = None
@@ -342,7 +348,7 @@ class Timeline:
         steps = dict.fromkeys(names.get(step, step) for step in self.steps)
         return Timeline(segments, duration=self.duration, steps=tuple(steps), video=self.video)
 
-    # ------------------------------------------------------------------ display
+    # ---------- display
 
     def __repr__(self) -> str:
         name = f"{self.video}: " if self.video else ""

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from stepcut.cli.common import OUTPUTS
 from stepcut.cli.main import main
-from stepcut.cli.outputs import OUTPUTS
 from stepcut.cli.parser import COMMANDS, make_parser
 
 WORDS = {

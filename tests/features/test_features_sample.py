@@ -22,7 +22,7 @@ from stepcut.features.spec import FeatureSpec
 from stepcut.features.video import sample
 from stepcut.features.video.container import key_times, probe
 from stepcut.features.video.sample import sample_frames
-from stepcut.rate import as_rate
+from stepcut.settings import as_rate
 
 FILMS = {
     "plain.mp4": {},

@@ -22,7 +22,7 @@ from stepcut.procedure.loading import changes, load, teach_folder
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import read_config
 from stepcut.progress import Event, Hook, Stage, silent
-from stepcut.rate import as_rate
+from stepcut.settings import as_rate
 from stepcut.show.clips import flat, make_proxy, write_clips
 from stepcut.show.report import make_report
 from stepcut.timeline import Timeline

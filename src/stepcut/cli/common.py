@@ -19,6 +19,8 @@ from stepcut.errors import OptionError, StepcutError
 from stepcut.features.find import find_videos, name_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files.addresses import as_path
+from stepcut.files.atomic import check_place
+from stepcut.files.figures import check_picture
 from stepcut.files.names import match_videos
 from stepcut.formats import read_folder
 from stepcut.parallel import engine as parallel
@@ -29,7 +31,7 @@ from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.loading import ask, open_once, read_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
-from stepcut.tables import Table
+from stepcut.tables import Table, check_table
 from stepcut.timeline import Timeline
 
 SPEC = ("fps", "weights", "layer", "family", "mean", "scale", "colour", "clip_frames", "clip_fps")
@@ -187,3 +189,16 @@ def this_program() -> str:
         return f"{shlex.quote(sys.executable)} -m stepcut"
     found = shutil.which("stepcut")
     return "stepcut" if found and os.path.samefile(found, started) else from_here(started)
+
+
+OUTPUTS = ("output", "out", "budget", "plot", "table")
+
+
+def check_outputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    for action in parser._actions:
+        if action.dest in OUTPUTS and (place := getattr(args, action.dest)) is not None:
+            if action.dest == "plot":
+                check_picture(place)
+            if action.metavar == "TABLE":
+                check_table(place)
+            check_place(place, folder=action.metavar in ("DIR", "P"))

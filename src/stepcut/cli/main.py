@@ -108,7 +108,7 @@ def run_command(name: str, words: Sequence[str]) -> int:
     parser = make_parser(name)
     args = parser.parse_args(words)
     wait_passively()  # before numpy is loaded
-    importlib.import_module("stepcut.cli.outputs").check_outputs(parser, args)
+    importlib.import_module("stepcut.cli.common").check_outputs(parser, args)
     module, _, function = find_command(name).partition(":")
     code: int = getattr(importlib.import_module(module), function or "run")(args)
     return code

@@ -23,8 +23,7 @@ from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.lengths import check_lengths
 from stepcut.procedure.loading import read_outline
 from stepcut.procedure.procedure import Procedure
-from stepcut.rate import as_rate
-from stepcut.settings import check_number
+from stepcut.settings import as_rate, check_number
 from stepcut.timeline import Timeline, is_unnamed
 
 # Samples per second at which timelines are compared; 2 reproduces the published `random`

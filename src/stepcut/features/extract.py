@@ -44,7 +44,7 @@ from stepcut.files.names import safe_name
 from stepcut.parallel.engine import Engine, Here, ask, count_cores, shared
 from stepcut.parallel.worker import attempt, count_rows, time_limit
 from stepcut.progress import Hook, Stage, silent, warn_once
-from stepcut.rate import Rate, as_rate
+from stepcut.settings import Rate, as_rate
 
 Array = NDArray[Any]
 Source = AnyPath | Iterable[AnyPath] | Iterable[Array] | Mapping[str, Array]

@@ -24,7 +24,7 @@ from stepcut.files.atomic import read_json, whole_file, write_json
 from stepcut.files.cache import local
 from stepcut.files.names import FEATURE_SUFFIXES, is_hole
 from stepcut.parallel.worker import alive
-from stepcut.rate import Rate, as_rate
+from stepcut.settings import Rate, as_rate
 
 Array = NDArray[Any]
 Place = Path | Address

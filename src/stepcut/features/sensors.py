@@ -18,7 +18,7 @@ from stepcut.features.spec import SENSORS, FeatureSpec
 from stepcut.files.addresses import Address
 from stepcut.files.cache import local
 from stepcut.progress import warn_once
-from stepcut.rate import Rate, as_rate
+from stepcut.settings import Rate, as_rate
 
 FASTEST = 1_000_000  # samples per second
 SLOW = 1.1  # fewer samples per second are read with a sentence about what they cannot show

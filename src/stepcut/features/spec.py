@@ -10,8 +10,7 @@ from typing import Any, Literal, Self
 
 from stepcut.errors import OptionError, wrong
 from stepcut.files.addresses import as_path, is_address, path_text
-from stepcut.rate import as_rate
-from stepcut.settings import setting, settings_of
+from stepcut.settings import as_rate, setting, settings_of
 
 VECTORS = "vectors"  # stored instead of a backbone if a procedure was learned from feature files
 SENSORS = "sensors"  # stored instead of a backbone in feature files of sensors

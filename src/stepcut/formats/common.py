@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 from stepcut.errors import AnnotationError, OptionError, check_kind, wrong
 from stepcut.files.names import short_names
 from stepcut.progress import warn_once
-from stepcut.rate import Rate, as_rate
+from stepcut.settings import Rate, as_rate
 from stepcut.timeline import Segment, Timeline
 
 log = logging.getLogger("stepcut")

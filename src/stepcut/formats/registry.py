@@ -29,7 +29,7 @@ from stepcut.formats.common import (
     where_present,
 )
 from stepcut.progress import warn_once
-from stepcut.rate import Rate
+from stepcut.settings import Rate
 from stepcut.timeline import Timeline
 
 

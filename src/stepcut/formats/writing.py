@@ -25,7 +25,7 @@ from stepcut.formats.common import (
     shown_videos,
 )
 from stepcut.formats.registry import FORMATS, Format, choose_format, format_to_write
-from stepcut.rate import Rate
+from stepcut.settings import Rate
 from stepcut.timeline import Timeline
 
 log = logging.getLogger("stepcut")

@@ -120,7 +120,7 @@ def _translate(edit: Edit, here: Document, there: Document) -> dict[str, Any]:
     return made
 
 
-# ------------------------------------------------------------------ events on disk
+# ---------- events on disk
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -222,7 +222,7 @@ def append(folder: Path, log: Log, events: Sequence[Event]) -> Log:
     return Log((*log.events, *events), log.size + len(lines), log.damaged)
 
 
-# ------------------------------------------------------------------ events -> corrections
+# ---------- events -> corrections
 
 
 def replay(

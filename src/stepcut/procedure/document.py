@@ -184,7 +184,7 @@ class Document:
         }
         return replace(base, **kinds)
 
-    # ------------------------------------------------------------------ changes
+    # ---------- changes
 
     def say(self, video: str, **changes: Any) -> Self:
         before = self.said.videos[video]
@@ -229,7 +229,7 @@ def join(segments: Iterable[Segment], edges: Collection[float]) -> tuple[Segment
     return tuple(joined)
 
 
-# ------------------------------------------------------------------ values of edits
+# ---------- values of edits
 
 Reader = Callable[[Document, Edit, str], Any]
 
@@ -352,7 +352,7 @@ def kinds_in(document: Document, edit: Edit, key: str) -> dict[int, tuple[str, .
     return found
 
 
-# ------------------------------------------------------------------ verbs: steps
+# ---------- verbs: steps
 
 
 def rename(document: Document, names: Mapping[Step, str], **_: Any) -> Document:
@@ -433,7 +433,7 @@ def severity(document: Document, kinds: Mapping[int, tuple[str, ...]], **_: Any)
     return replace(document, kinds={**document.kinds, **kinds})
 
 
-# ------------------------------------------------------------------ verbs: segments
+# ---------- verbs: segments
 
 
 def _at(document: Document, video: str, time: float) -> Segment:
@@ -540,7 +540,7 @@ def confirm(document: Document, videos: Sequence[str], holds: bool, **_: Any) ->
     return document
 
 
-# ------------------------------------------------------------------ verbs: videos and findings
+# ---------- verbs: videos and findings
 
 
 def mistake(document: Document, video: str, holds: bool) -> Document:
@@ -650,7 +650,7 @@ def accept(document: Document, kind: Any, step: int | None, video: Any, fine: bo
     return replace(document, fine=document.fine | one if fine else document.fine - one)
 
 
-# ------------------------------------------------------------------ edits
+# ---------- edits
 
 
 class Verb(NamedTuple):

@@ -173,7 +173,7 @@ class Edits:
         return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in map(Path.stat, files)]
 
 
-# ------------------------------------------------------------------ history
+# ---------- history
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ def _before_teaching(folder: Path) -> int | None:
     return max((event.id for event in opened.log.of(before)), default=None)
 
 
-# ------------------------------------------------------------------ damage
+# ---------- damage
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ def with_fingerprint(
     return msgspec.structs.replace(config, fingerprint=digest.hexdigest())
 
 
-# ---------------------------------------------------------------------- names
+# ---------- names
 
 
 def words_of_namer(

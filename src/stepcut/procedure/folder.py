@@ -160,7 +160,7 @@ def damaged(folder: AnyPath) -> Iterator[None]:
         ) from error
 
 
-# ------------------------------------------------------------------ revisions
+# ---------- revisions
 
 
 class Opened(NamedTuple):

@@ -81,7 +81,7 @@ class Given:
         return bool(self.labels or self.transcripts or self.recipe)
 
 
-# ---------------------------------------------------------------------- as users pass them
+# ---------- as users pass them
 
 
 def read_given(
@@ -282,7 +282,7 @@ def _refuse_unknown(new: Annotations, known: Sequence[str]) -> None:
                     raise refused(video, f"the transcript: {error}")
 
 
-# ---------------------------------------------------------------------- labels of one video
+# ---------- labels of one video
 
 
 def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
@@ -349,7 +349,7 @@ def annotate_rows(
     return Annotation(end=end, segments=tuple(segments), annotated=covered, origins=(origin,))
 
 
-# ---------------------------------------------------------------------- what a method learns from
+# ---------- what a method learns from
 
 
 def first_annotations(

@@ -23,7 +23,7 @@ from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.method import Method
 from stepcut.methods.quality import Quality
 from stepcut.progress import warn_once
-from stepcut.rate import as_rate
+from stepcut.settings import as_rate
 from stepcut.timeline import Segment, Timeline, clip_segments
 
 LABELS = "labels"
@@ -69,7 +69,7 @@ class Learned:
     """With every training video counted as normal."""
 
 
-# ------------------------------------------------------------------ procedure.json
+# ---------- procedure.json
 
 
 class SavedVideo(msgspec.Struct, omit_defaults=True):
@@ -133,7 +133,7 @@ def saved_of(learned: Learned) -> Any:
     return msgspec.to_builtins(Saved(learned.steps, videos, learned.annotations.to_json()))
 
 
-# ------------------------------------------------------------------ the content of videos
+# ---------- the content of videos
 
 
 def rows_digest(rows: NDArray[Any]) -> str:

@@ -44,8 +44,7 @@ from stepcut.procedure.loading import load
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import check_keepable, has_work, read_config
 from stepcut.progress import Hook, default_hook
-from stepcut.rate import Rate
-from stepcut.settings import Setting, build, check_fields, check_number, setting, settings_of
+from stepcut.settings import Rate, Setting, build, check_fields, check_number, setting, settings_of
 from stepcut.version import versions
 
 FEWEST_ROWS = 3
@@ -227,7 +226,7 @@ def learn(
     return procedure
 
 
-# ---------------------------------------------------------------------- checks before the work
+# ---------- checks before the work
 
 
 def _take_options(options: dict[str, Any]) -> LearnOptions:

@@ -165,7 +165,7 @@ def check_of_0_3(record: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-# ------------------------------------------------------------------ converting
+# ---------- converting
 
 
 def convert(folder: Path, edits: bool = True) -> None:

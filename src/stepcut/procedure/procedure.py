@@ -114,7 +114,7 @@ class Procedure:
         if self.corrections is UNEDITED:
             object.__setattr__(self, "corrections", first_corrections(self.learned))
 
-    # ------------------------------------------------------------------ learned and corrected state
+    # ---------- learned and corrected state
 
     @property
     def samples(self) -> dict[str, int]:
@@ -292,7 +292,7 @@ class Procedure:
             settings=json.dumps(config.settings, indent=1),
         )
 
-    # ------------------------------------------------------------------ annotations and corrections
+    # ---------- annotations and corrections
 
     def rename(self, names: Mapping[int | str, str]) -> "Procedure":
         """Return the procedure with new `names` of steps by number or current name, such as
@@ -335,7 +335,7 @@ class Procedure:
         """Return the procedure for planners and robots, as JSON values."""
         return make_plan(self.graph, self.orders, self.steps)
 
-    # ------------------------------------------------------------------ training videos
+    # ---------- training videos
 
     def teach(
         self,
@@ -507,7 +507,7 @@ class Procedure:
         check_unchanged(features, self.learned)
         return features
 
-    # ------------------------------------------------------------------ new videos
+    # ---------- new videos
 
     @property
     def spec(self) -> FeatureSpec | None:
@@ -671,7 +671,7 @@ class Procedure:
             shape=self.config.shape,
         )
 
-    # ------------------------------------------------------------------ saving and comparing
+    # ---------- saving and comparing
 
     def save(self, path: AnyPath) -> None:
         """Save the procedure to the folder or address (s3://, gs://) at `path`, as a new revision."""
@@ -693,7 +693,7 @@ class Procedure:
         same_parts = all(getattr(self, part) == getattr(other, part) for part in parts)
         return same_state and configs[0] == configs[1] and same_parts
 
-    # ------------------------------------------------------------------ display
+    # ---------- display
 
     def __repr__(self) -> str:
         hours = sum(timeline.end for timeline in self.timelines.values()) / 3600

@@ -78,7 +78,7 @@ from stepcut.procedure.old import (
 )
 from stepcut.progress import warn_once
 
-# ------------------------------------------------------------------ reading
+# ---------- reading
 
 
 def open_revision(path: AnyPath, name: str | None = None) -> Opened:
@@ -166,7 +166,7 @@ def read_model(
     return replace(learned, config=config, method=method), expectations
 
 
-# ------------------------------------------------------------------ writing
+# ---------- writing
 
 
 @contextlib.contextmanager

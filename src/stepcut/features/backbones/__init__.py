@@ -31,7 +31,7 @@ from stepcut.features.backbones.runtime import Backbone, Network, Place, Run, ch
 from stepcut.features.spec import FETCH, LOOKED, FeatureSpec, as_spec
 from stepcut.parallel.engine import Engine, import_folders
 from stepcut.plugins import check_part, find, is_own, pip_install
-from stepcut.rate import Rate
+from stepcut.settings import Rate
 
 BACKBONES: dict[str, Callable[[FeatureSpec, Place], Network]] = {
     "efficientnet-lite0": load_lite0,

@@ -21,7 +21,7 @@ from stepcut.files.names import is_hole
 from stepcut.parallel.engine import ask
 from stepcut.parallel.worker import alive, is_worker, memory_limit, time_limit
 from stepcut.progress import warn_once
-from stepcut.rate import clock
+from stepcut.timeline import clock
 
 FilePath = str | os.PathLike[str]
 

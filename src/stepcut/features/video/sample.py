@@ -25,7 +25,7 @@ from stepcut.features.video.container import (
     turn_of,
 )
 from stepcut.parallel.worker import alive
-from stepcut.rate import Rate, as_rate
+from stepcut.settings import Rate, as_rate
 
 Picture = NDArray[np.uint8]
 Ticks = int | Fraction  # a time in units of the timestamps

@@ -31,8 +31,7 @@ from stepcut.paper.cnc.settings import LOSSES, Losses, Network, Training, find_l
 from stepcut.paper.cnc.training import Batch, Plan, Terms, context_rows, draw, train
 from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone, as_pictures, load_tunable
 from stepcut.progress import Hook, silent
-from stepcut.rate import fraction_of
-from stepcut.settings import SEEDS, build, check_fields, setting
+from stepcut.settings import SEEDS, build, check_fields, fraction_of, setting
 
 # A custom loss: a function of embeddings (B, T, d), times (B, T), durations (B,), mask (B, T)
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]

@@ -20,7 +20,7 @@ from stepcut.errors import DataError, OptionError, as_items, choose
 from stepcut.features.features import Features, load_features
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.procedure.lengths import read_durations, video_duration
-from stepcut.rate import Rate, as_rate
+from stepcut.settings import Rate, as_rate
 from stepcut.timeline import Segment, Timeline
 
 log = logging.getLogger("stepcut")

@@ -15,7 +15,7 @@ from stepcut.formats.lines import read_numbered_names
 from stepcut.formats.tables import name_numbers, parse_numbered, parse_rows
 from stepcut.paper.datasets.dataset import DATASETS, Loaded, Shelf, Task, find_videos, plain_name
 from stepcut.plugins import needs
-from stepcut.rate import Rate, as_rate
+from stepcut.settings import Rate, as_rate
 from stepcut.timeline import Segment
 
 TASKS = DATASETS["egoprocel"].tasks

@@ -11,7 +11,7 @@ from stepcut.files.names import match_videos, video_name
 from stepcut.formats import label_files, lines, read_all
 from stepcut.formats.common import Options, frame_rate, read_json, read_text, refusals
 from stepcut.paper.datasets.dataset import Loaded, Shelf, Task, TaskVideo, find_videos, first_of
-from stepcut.rate import Rate
+from stepcut.settings import Rate
 from stepcut.timeline import Timeline
 
 LABELS = ("annotations", "labels", "groundTruth")

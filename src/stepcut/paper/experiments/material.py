@@ -25,7 +25,7 @@ from stepcut.paper.datasets import Task, TaskVideo, all_datasets, load
 from stepcut.paper.datasets.egoprocel import TASKS, VIEWS
 from stepcut.parallel.engine import Engine
 from stepcut.progress import Hook, silent
-from stepcut.rate import Rate
+from stepcut.settings import Rate
 from stepcut.timeline import Timeline
 from stepcut.toy import make_kitchen
 from stepcut.toy.script import DEFAULTS

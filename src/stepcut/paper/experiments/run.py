@@ -51,8 +51,7 @@ from stepcut.paper.experiments.results import EXPERIMENTS, FORMAT, SCORED, Exper
 from stepcut.parallel.engine import Engine, count_cores, free_memory, open_engine
 from stepcut.plugins import find, is_own
 from stepcut.progress import Hook, Stage, silent
-from stepcut.rate import Rate
-from stepcut.settings import SEEDS, build, check_number
+from stepcut.settings import SEEDS, Rate, build, check_number
 from stepcut.timeline import Timeline, unnamed
 from stepcut.version import __version__, versions
 
