@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from stepcut.checking.report import KINDS, Accepted, is_accepted
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.cache import cache_dir
@@ -63,8 +65,7 @@ def check_video(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo
 
 @lru_cache(maxsize=4096)
 def _read_check(path: Path, _: int) -> CheckedVideo:
-    record = read_json(path)
-    return CheckedVideo(**{**record, "parts": tuple(Part(*part) for part in record["parts"])})
+    return msgspec.convert(read_json(path), CheckedVideo)
 
 
 class Checks:

@@ -24,6 +24,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stepcut.annotations import refuse_overlaps
+from stepcut.app.checks import short_hash
 from stepcut.app.routes import make_app
 from stepcut.app.state import Viewer
 from stepcut.app.workspace import Workspace
@@ -181,8 +182,7 @@ def kept(shown: Procedure, whose: str = "") -> Path:
         for name, timeline in shown.timelines.items()
     }
     held = [shown.config.fingerprint, shown.steps, segments, *filter(None, [whose])]
-    text = json.dumps(held, sort_keys=True)
-    name = f"{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}.proc"
+    name = f"{short_hash(json.dumps(held, sort_keys=True))}.proc"
     folder, before = (place / "viewed" / name for place in (state_folder(), cache_dir()))
     if not folder.exists() and is_procedure(before):  # of version 0.3
         with new_folder(folder) as fresh:

@@ -65,6 +65,9 @@ class Severity:
         limits = {names[step]: share for step, share in sorted(self.alarm_at.items())}
         return kinds | ({"alarm_at": limits} if limits else {})
 
+    def of(self, step: int) -> list[str]:
+        return [kind for kind in SEVERITIES if step in getattr(self, kind)]
+
     def moved(self, names: Sequence[str], others: Sequence[str]) -> "Severity":
         record, former = self.to_json(names), dict.fromkeys(names, -1)
         return parse_severity(record, others, former=former)

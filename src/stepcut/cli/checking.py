@@ -1,7 +1,6 @@
 """`stepcut segment`, `check`, `watch` and `guide`: use a procedure on new videos."""
 
 import argparse
-import hashlib
 import json
 import logging
 import os
@@ -46,6 +45,7 @@ from stepcut.files.cache import wall_clock
 from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, safe_name
 from stepcut.formats import format_to_write, write
 from stepcut.order.orders import name_of
+from stepcut.procedure.folder import digest
 from stepcut.procedure.loading import load, read_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.settings import check_number
@@ -263,8 +263,7 @@ def fingerprint(procedure: Procedure, limits: Mapping[str, Any]) -> str:
         sorted(map(str, procedure.document.fine)),
         dict(limits),
     ]
-    text = json.dumps(held, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return digest(json.dumps(held, sort_keys=True, default=str).encode())
 
 
 def suffixes_of(spec: FeatureSpec | None) -> Collection[str]:

@@ -11,17 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stepcut import evaluation
-from stepcut.cli import say
-from stepcut.cli.common import (
-    ask_procedure,
-    find_moved,
-    label_options,
-    progress_hook,
-    read_timelines,
-    show_table,
-    this_program,
-    warn_changed,
-)
+from stepcut.cli import common, say
 from stepcut.errors import OptionError, unknown
 from stepcut.evaluation.agreement import compare_annotations
 from stepcut.evaluation.budget import draw_budget, only_confirmed, time_budget
@@ -38,7 +28,6 @@ from stepcut.timeline import Timeline, clock
 
 
 def compare(args: argparse.Namespace) -> int:
-
     folders = (args.first, args.second)
     for folder in folders:
         if not Path(folder).is_dir():
@@ -51,7 +40,7 @@ def compare(args: argparse.Namespace) -> int:
     failed = False
     inputs = [find_inputs(folder).files for folder in folders]
     for name, videos in zip(names, inputs, strict=True):
-        answers, some = ask_procedure(args, "segment", list(map(str, videos)))
+        answers, some = common.ask_procedure(args, "segment", list(map(str, videos)))
         failed = failed or some
         found = name_videos([video for video, _ in answers])
         groups[name] = dict(zip(found, (timeline for _, timeline in answers), strict=True))
@@ -63,7 +52,7 @@ def compare(args: argparse.Namespace) -> int:
     table = compare_groups(first, second, steps, names, labelled)
     who = f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}."
     table.notes.insert(0, who)
-    show_table(table, args.format, args.output)
+    common.show_table(table, args.format, args.output)
     if args.budget:
         time_budget(groups, steps, per_video=True).save(args.budget)
     if args.plot:
@@ -72,14 +61,13 @@ def compare(args: argparse.Namespace) -> int:
 
 
 def budget(args: argparse.Namespace) -> int:
-
-    how = label_options(args)
+    how = common.label_options(args)
     groups = {
-        name: read_timelines(place, annotator=args.annotator, confirmed=True, **how)
+        name: common.read_timelines(place, annotator=args.annotator, confirmed=True, **how)
         for name, place in zip(group_names(args.labels), args.labels, strict=True)
     }
     table = time_budget(groups, per_video=args.per_video, confirmed_only=args.confirmed_only)
-    show_table(table, args.format, args.output)
+    common.show_table(table, args.format, args.output)
     return 0
 
 
@@ -92,7 +80,6 @@ def group_names(places: Sequence[str]) -> list[str]:
 
 
 def evaluate(args: argparse.Namespace) -> int:
-
     named: Any = named_rows(args.found)
     table = evaluation.evaluate(
         named or (args.found[0] if len(args.found) == 1 else args.found),
@@ -100,7 +87,7 @@ def evaluate(args: argparse.Namespace) -> int:
         *(args.protocol, args.seeds, args.background, args.clock, args.seed),
         ignore_lengths=args.ignore_lengths,
         per_activity=args.per_activity,
-        reading=label_options(args),
+        reading=common.label_options(args),
     )
     parts = ("per_activity", "per_step", "per_video", "confusion")
     more = {name: getattr(table, name)() for name in parts if getattr(args, name)}
@@ -137,12 +124,11 @@ def named_rows(words: list[str]) -> dict[str, list[str]]:
 
 
 def agree(args: argparse.Namespace) -> int:
-
     if args.output:
         format_to_write(Path(args.output))  # refuse an unknown suffix before any work
-    how = label_options(args)
+    how = common.label_options(args)
     first, second = (
-        read_timelines(place, annotator=name, confirmed=True, **how)
+        common.read_timelines(place, annotator=name, confirmed=True, **how)
         for place, name in zip(
             (args.first, args.second), args.annotators or (None, None), strict=True
         )
@@ -150,7 +136,7 @@ def agree(args: argparse.Namespace) -> int:
     table, apart = compare_annotations(first, second, args.tolerance)
     if args.output:
         write(args.output, list(apart.values()))
-    show_table(table, args.format, args.table)
+    common.show_table(table, args.format, args.table)
     if args.format != "text":
         return 0
     # Differences too short for the printed times are rounding of formats that count frames.
@@ -170,7 +156,7 @@ def agree(args: argparse.Namespace) -> int:
         words = [args.first, "--beside", args.second, "--at", f"{name}@{segment.start:g}"]
         words += ["--annotators", *args.annotators] if args.annotators else []
         words += [word for name, value in how.items() for word in (f"--{name}", value)]
-        print(f"show them:  {this_program()} view {shlex.join(words)}")
+        print(f"show them:  {common.this_program()} view {shlex.join(words)}")
     return 0
 
 
@@ -182,9 +168,9 @@ def report(args: argparse.Namespace) -> int:
             f"-o {args.output}: a report is an HTML page. Use a name that ends in .html."
         )
     procedure = load(args.procedure, trust=args.trust)
-    procedure = procedure.moved(find_moved(procedure.videos, args.videos))
-    warn_changed(procedure, procedure.videos)
-    checks, failed = ask_procedure(args, "check", args.check) if args.check else ([], False)
+    procedure = procedure.moved(common.find_moved(procedure.videos, args.videos))
+    common.warn_changed(procedure, procedure.videos)
+    checks, failed = common.ask_procedure(args, "check", args.check) if args.check else ([], False)
     title = args.title or Path(args.procedure).resolve().name.removesuffix(".proc")
     page = make_report(procedure, args.truth, [check for _, check in checks], args.pictures, title)
     write_text(args.output, page)
@@ -199,12 +185,12 @@ def clips(args: argparse.Namespace) -> int:
     step = None if args.step is None else spell([args.step], outline.steps)[args.step]
     if step is not None and step not in outline.steps:
         raise unknown("step", step, outline.steps)
-    timelines, videos = outline.timelines, find_moved(outline.videos, args.videos)
-    warn_changed(outline, videos)
+    timelines, videos = outline.timelines, common.find_moved(outline.videos, args.videos)
+    common.warn_changed(outline, videos)
     total = sum(step in (None, one.step) for timeline in timelines.values() for one in timeline)
     written = 0
     errors = []
-    with Stage(progress_hook(args), "clips", total=total, unit="clips") as stage:
+    with Stage(common.progress_hook(args), "clips", total=total, unit="clips") as stage:
         for video, clip in write_clips(timelines, videos, Path(args.output), step):
             if isinstance(clip, Exception):
                 errors.append(clip)
@@ -227,7 +213,9 @@ def convert(args: argparse.Namespace) -> int:
         )
     name = args.to or format_to_write(target)
     check_place(target, into_folder)
-    found = read_timelines(args.source, args.from_, **label_options(args, "annotator"))
+    found = common.read_timelines(
+        args.source, args.from_, **common.label_options(args, "annotator")
+    )
     if args.video is not None:
         chosen = match_videos([args.video], found).get(args.video)
         if chosen is None:

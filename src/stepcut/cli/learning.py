@@ -30,15 +30,7 @@ from stepcut.formats import read_folder
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import read_step_count
 from stepcut.plugins import find, is_own
-from stepcut.procedure import learning
-from stepcut.procedure.edits import (
-    can_take_back,
-    diagnose,
-    go_back,
-    history_table,
-    restore,
-    take_back,
-)
+from stepcut.procedure import edits, learning
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.labels import origin_of
 from stepcut.procedure.loading import changes, load, teach_folder
@@ -192,7 +184,7 @@ def teach(args: argparse.Namespace) -> int:
             raise OptionError(
                 "--back undoes the last teaching. Use it without labels and without -o."
             )
-        take_back(args.procedure)
+        edits.take_back(args.procedure)
         print(f"restored {args.procedure} as it was before the last teaching")
         return 0
     labels, origin = args.labels, None
@@ -221,7 +213,7 @@ def teach(args: argparse.Namespace) -> int:
     print(f"\nsaved to {kept}")
     if not isinstance(as_path(kept), Address):
         print(f"show it:  {this_program()} view {shlex.quote(kept)}")
-        if not args.output and can_take_back(kept):
+        if not args.output and edits.can_take_back(kept):
             print(f"undo:  {this_program()} teach {shlex.quote(kept)} --back")
     return 0
 
@@ -261,13 +253,13 @@ def history(args: argparse.Namespace) -> int:
     if args.restore and args.to is not None:
         raise OptionError("--restore and --to are both set; give one of them.")
     if args.restore:
-        found = restore(args.procedure)
+        found = edits.restore(args.procedure)
         lost = "; ".join(found.lost) or "nothing"
         print(f"restored {args.procedure}\ndamaged: {'; '.join(found.what)}\nlost: {lost}")
     elif args.to is not None:
-        go_back(args.procedure, args.to)
+        edits.go_back(args.procedure, args.to)
         print(f"{args.procedure} is as it was after change {args.to}")
-    elif damage := diagnose(args.procedure):
+    elif damage := edits.diagnose(args.procedure):
         print(f"{args.procedure} is {damage}")
         if damage.to is None:
             print("no learned state can be read; restore the folder from a backup")
@@ -276,5 +268,5 @@ def history(args: argparse.Namespace) -> int:
             print(f"restore it:  {command} --restore")
         return 1
     else:
-        print(history_table(args.procedure).format(args.format).rstrip("\n"))
+        print(edits.history_table(args.procedure).format(args.format).rstrip("\n"))
     return 0

@@ -8,14 +8,7 @@ from stepcut.app.checks import check_video
 from stepcut.app.server import Running, kept, outline_of
 from stepcut.app.state import OtherTimelines
 from stepcut.app.workspace import Workspace
-from stepcut.cli import say
-from stepcut.cli.common import (
-    find_moved,
-    label_options,
-    progress_hook,
-    read_timelines,
-    warn_changed,
-)
+from stepcut.cli import common, say
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
@@ -35,22 +28,29 @@ def app(args: argparse.Namespace, space: Workspace | None = None, place: str = "
 def view(args: argparse.Namespace) -> int:
     folder = folder_here(args.procedure)
     ours, theirs = (
-        {**label_options(args), "annotator": name} for name in args.annotators or (None, None)
+        {**common.label_options(args), "annotator": name}
+        for name in args.annotators or (None, None)
     )
     if folder.exists() and not is_procedure(folder):
-        labels = read_timelines(args.procedure, **ours)
-        outline = outline_of(labels, find_moved(dict.fromkeys(labels), args.videos), folder.stem)
+        labels = common.read_timelines(args.procedure, **ours)
+        outline = outline_of(
+            labels, common.find_moved(dict.fromkeys(labels), args.videos), folder.stem
+        )
         folder = kept(outline, f"{ours['annotator']} {folder.resolve()}")
     stored = read_outline(folder)
-    videos = find_moved(stored.videos, args.videos)
-    warn_changed(stored, videos)
+    videos = common.find_moved(stored.videos, args.videos)
+    common.warn_changed(stored, videos)
     procedure = load(folder, trust=args.trust) if args.check else None
     checked = [
-        check_video(procedure, video, progress_hook(args)) for video in args.check if procedure
+        check_video(procedure, video, common.progress_hook(args))
+        for video in args.check
+        if procedure
     ]
     beside = None
     if args.beside:
-        beside = OtherTimelines(Path(args.beside).name, read_timelines(args.beside, **theirs))
+        beside = OtherTimelines(
+            Path(args.beside).name, common.read_timelines(args.beside, **theirs)
+        )
         if not match_videos(videos, beside.timelines):
             there = ", ".join(list(beside.timelines)[:5])
             raise OptionError(

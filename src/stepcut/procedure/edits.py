@@ -19,6 +19,7 @@ from stepcut.checking.rules import (
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.files.addresses import AnyPath
 from stepcut.files.atomic import hold, output_errors, read_bytes, write_bytes
+from stepcut.procedure import old
 from stepcut.procedure.corrections import (
     BASES,
     EVENTS,
@@ -52,8 +53,7 @@ from stepcut.procedure.folder import (
     read_checked,
     set_aside,
 )
-from stepcut.procedure.old import EDITS, convert, copy_before_teaching, first_corrections, open_old
-from stepcut.procedure.procedure import Procedure
+from stepcut.procedure.loading import read_outline
 from stepcut.procedure.store import base_severity, corrections_in, open_revision, writing
 from stepcut.tables import Table
 
@@ -75,11 +75,7 @@ class Edits:
     def refresh(self) -> None:
         with self._one_at_a_time:
             if self._stamp != (now := self._stamps()):
-                opened = open_revision(self.folder)
-                with damaged(self.folder):
-                    made = corrections_in(opened)
-                self.outline = Procedure(opened.learned, made, opened.name)
-                self._stamp = now
+                self.outline, self._stamp = read_outline(self.folder), now
 
     @property
     def document(self) -> Document:
@@ -194,7 +190,7 @@ def history(path: AnyPath) -> list[Entry]:
     for name in dict.fromkeys(event.revision for event in log.events):
         with suppress(ProcedureError, OSError, ValueError):
             opened = here if name == here.name else open_revision(folder, name)
-            before = first_corrections(opened.learned)
+            before = old.first_corrections(opened.learned)
             for event, after in replay(log.of(name), before):
                 words[event.id] = _words(event, before)
                 before = after
@@ -263,7 +259,7 @@ def take_back(path: AnyPath) -> None:
 
 def can_take_back(path: AnyPath) -> bool:
     folder = folder_here(path)
-    before = copy_before_teaching(folder) if is_old(folder) else _before_teaching(folder)
+    before = old.copy_before_teaching(folder) if is_old(folder) else _before_teaching(folder)
     return before is not None
 
 
@@ -335,12 +331,12 @@ def _survey(folder: Path) -> tuple[Damage | None, Log]:
 
 def _survey_old(folder: Path) -> Damage | None:
     try:
-        corrections_in(open_old(folder))
+        corrections_in(old.open_old(folder))
     except MISFITS as error:
         what = (" ".join(str(error).split()),)
         with suppress(*MISFITS):
-            corrections_in(open_old(folder, edits=False))
-            return Damage(what, (f"the corrections in {EDITS}",), "")
+            corrections_in(old.open_old(folder, edits=False))
+            return Damage(what, (f"the corrections in {old.EDITS}",), "")
         return Damage(what, (), None)
     return None
 
@@ -382,7 +378,7 @@ def restore(path: AnyPath) -> Damage:
                 path=folder,
             )
         if is_old(folder):
-            convert(folder, edits=False)
+            old.convert(folder, edits=False)
             return damage
         for place in (folder / REVISIONS).iterdir():
             if NAME.fullmatch(place.name) and place.name != damage.to and not is_whole(place):

@@ -34,14 +34,7 @@ from stepcut.formats.common import decode
 from stepcut.methods.constraints import OPEN
 from stepcut.methods.inputs import Labels
 from stepcut.order.orders import find_alike, grouped
-from stepcut.procedure.lengths import (
-    SLACK,
-    TOLERANCE,
-    Mismatch,
-    differ,
-    far_too_short,
-    fitting_rate,
-)
+from stepcut.procedure import lengths
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline, is_unnamed, runs, unnamed
 
@@ -207,18 +200,18 @@ def _collect(
         return steps[number] if number < len(steps) else unnamed(number)
 
     found: dict[str, Annotation] = {}
-    ends: list[Mismatch] = []
+    ends: list[lengths.Mismatch] = []
     for name, video in find_labelled(given.labels, videos.samples).items():
         one, end = given.labels[name], videos.ends[video]
         if isinstance(one, Timeline):
             found[video] = annotate(one, video, end, float(videos.rate), given.origin)
             if one.intervals and not one.duration:
-                ends.append(Mismatch(video, end, max(each.end for each in one)))
+                ends.append(lengths.Mismatch(video, end, max(each.end for each in one)))
         else:
             rows = _numbers(video, one, videos.samples[video])
             names = [name_of(number) for number in range(1 + max(rows, default=-1))]
             found[video] = annotate_rows(rows, videos.rate, names, end, given.origin)
-    if short := far_too_short(ends):
+    if short := lengths.far_too_short(ends):
         warn_once(short)
     timelines = {name: one for name, one in given.labels.items() if isinstance(one, Timeline)}
     overlaps = {name: pairs for name, one in timelines.items() if (pairs := one.overlapping())}
@@ -288,7 +281,7 @@ def _refuse_unknown(new: Annotations, known: Sequence[str]) -> None:
 def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Origin) -> Annotation:
     """If all segments are clicks, the rest is open; otherwise it is background, but open around
     a click."""
-    slack = max(SLACK, 1 / rate)
+    slack = max(lengths.SLACK, 1 / rate)
     for one in timeline:
         early = 0.0 if one.is_click else -slack  # a click at -1 may mean that there is none
         if one.start < early or one.end > end + slack:
@@ -302,13 +295,13 @@ def annotate(timeline: Timeline, video: str, end: float, rate: float, origin: Or
                 f"the {'click' if one.is_click else 'label'} {one.step!r} {where}. "
                 "Do the labels belong to another video?",
             )
-    stated = differ(video, end, timeline.duration) if timeline.duration else None
-    if stated is not None and stated.share > TOLERANCE:
+    stated = lengths.differ(video, end, timeline.duration) if timeline.duration else None
+    if stated is not None and stated.share > lengths.TOLERANCE:
         raise refused(
             video,
             f"the labels are for a video of {timeline.duration:.1f} s, but this one lasts "
             f"{end:.1f} s. Do they belong to another video? With feature files, check --rate: "
-            f"{fitting_rate(Fraction(rate), [stated]):g} fits.",
+            f"{lengths.fitting_rate(Fraction(rate), [stated]):g} fits.",
         )
     # Rounding may put a label outside.
     inside = tuple(

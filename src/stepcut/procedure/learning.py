@@ -28,7 +28,7 @@ from stepcut.methods.method import Method
 from stepcut.order.orders import find_alike
 from stepcut.parallel.engine import Engine, open_engine
 from stepcut.plugins import name_of
-from stepcut.procedure.fitting import Namer, fit, refuse_transcripts, with_fingerprint
+from stepcut.procedure import fitting
 from stepcut.procedure.folder import check_output
 from stepcut.procedure.labels import (
     LabelSource,
@@ -63,7 +63,7 @@ class LearnOptions:
     names: Sequence[str] | None = setting(
         None, "Names for the steps, in the order of their numbers."
     )
-    namer: Namer | None = setting(
+    namer: fitting.Namer | None = setting(
         None,
         "Function from pictures (H, W, 3) of a step to name suggestions; they do not rename steps.",
     )
@@ -174,7 +174,7 @@ def learn(
     if isinstance(part, type) and not part.chooses_steps and not given:
         as_whole_count(steps, part.__name__)
     if (given.transcripts or given.recipe) and "transcript" not in part.learns_from:
-        refuse_transcripts(method if isinstance(method, str) else type(method).__name__)
+        fitting.refuse_transcripts(method if isinstance(method, str) else type(method).__name__)
     if given.recipe and run.names is not None:
         raise OptionError("recipe and names are both set; give one of the two.", setting="names")
     custom = None if isinstance(backbone, str | FeatureSpec) else load_backbone(backbone)
@@ -208,7 +208,7 @@ def learn(
         skipped={failure.name: str(failure.error) for failure in failures},
         versions=versions(),
     )
-    config = with_fingerprint(config, features, names, annotations)
+    config = fitting.with_fingerprint(config, features, names, annotations)
     # The caller passed any custom method or backbone, so it is trusted.
     trusted = features[0].spec is None or features[0].spec.trusted
     if output is not None and _is_there(output, config.fingerprint):
@@ -218,7 +218,9 @@ def learn(
     cache = None if run.cache is None else as_path(run.cache)
     folder = cache if isinstance(cache, Path) else cache_dir()
     checkpoint = folder / "training" / f"{config.fingerprint}.safetensors"
-    learned = fit(features, made, config, names, annotations, None, run.namer, progress, checkpoint)
+    learned = fitting.fit(
+        features, made, config, names, annotations, None, run.namer, progress, checkpoint
+    )
     procedure = Procedure(learned, at_hand=list(features), trusted=trusted)
     if output is not None:
         procedure.save(output)

@@ -14,11 +14,11 @@ from stepcut.features.extract import Source
 from stepcut.files.addresses import AnyPath, as_path
 from stepcut.methods.arithmetic import best_pairs
 from stepcut.methods.method import Method
+from stepcut.procedure import store
 from stepcut.procedure.fitting import shared_rows
 from stepcut.procedure.folder import check_output, damaged
 from stepcut.procedure.labels import LabelSource
 from stepcut.procedure.procedure import Procedure
-from stepcut.procedure.store import base_severity, corrections_in, open_revision, read_model
 from stepcut.progress import Hook, silent
 
 
@@ -51,13 +51,13 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
     ['cut bread', 'spread butter', 'add jam']
     """
     folder = as_path(path)
-    opened = open_revision(folder)
+    opened = store.open_revision(folder)
     with damaged(folder):
-        made = corrections_in(opened)
-    learned, expectations = read_model(opened, folder, method, trust)
+        made = store.corrections_in(opened)
+    learned, expectations = store.read_model(opened, folder, method, trust)
     now, file = made.document, folder / RULES_FILE
     try:
-        severity = base_severity(folder, made)
+        severity = store.base_severity(folder, made)
     except OptionError as error:
         raise ProcedureError(str(error)) from error
     try:
@@ -75,9 +75,9 @@ def load(path: AnyPath, method: type[Method] | None = None, trust: bool = False)
 
 
 def read_outline(path: AnyPath) -> Procedure:
-    opened = open_revision(path)
+    opened = store.open_revision(path)
     with damaged(path):
-        return Procedure(opened.learned, corrections_in(opened), opened.name)
+        return Procedure(opened.learned, store.corrections_in(opened), opened.name)
 
 
 def teach_folder(

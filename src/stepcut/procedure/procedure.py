@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from stepcut import order
 from stepcut.annotations import Annotations, Origin, middles
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.gate import look
 from stepcut.checking.guide import Guide
 from stepcut.checking.report import Report, without_accepted
-from stepcut.checking.rules import SEVERITIES, parse_rules
+from stepcut.checking.rules import parse_rules
 from stepcut.colours import colour
 from stepcut.errors import OptionError, ProcedureError, VideoError, check_kind
 from stepcut.features.extract import Source, read_like, read_source
@@ -32,14 +33,6 @@ from stepcut.methods.inputs import Array, Labels
 from stepcut.methods.method import Method
 from stepcut.methods.quality import Quality
 from stepcut.methods.similar import suggest
-from stepcut.order import (
-    Orders,
-    ProcedureGraph,
-    graph_of_labels,
-    orders_of_labels,
-    rank_orders,
-    video_order,
-)
 from stepcut.order.graph import make_plan
 from stepcut.order.orders import number_of
 from stepcut.plugins import drawing
@@ -158,7 +151,7 @@ class Procedure:
         severities = {
             name: kinds
             for number, name in enumerate(self.model_steps)
-            if (kinds := tuple(one for one in SEVERITIES if number in getattr(marked, one)))
+            if (kinds := tuple(marked.of(number)))
         }
         return msgspec.structs.replace(current, severities=severities)
 
@@ -241,21 +234,21 @@ class Procedure:
         return normal.with_marks(now.said.mistakes, now.said.normal)
 
     @cached_property
-    def orders(self) -> Orders:
+    def orders(self) -> order.Orders:
         """The distinct orders of the steps, most frequent first.
 
         Steps are ordered by their mean time, repeated steps by their first start. The paper's
         method always uses the mean time.
         """
         if self.method.orders_by_mean:
-            return rank_orders(
-                {name: video_order(labels) for name, labels in self.labels.items()},
+            return order.rank_orders(
+                {name: order.video_order(labels) for name, labels in self.labels.items()},
                 names=self.steps,
             )
-        return orders_of_labels(self.labels, float(self.rate), self.steps)
+        return order.orders_of_labels(self.labels, float(self.rate), self.steps)
 
     @cached_property
-    def graph(self) -> ProcedureGraph:
+    def graph(self) -> order.ProcedureGraph:
         """The graph of steps: prerequisites, optional steps, repetitions and successors."""
         learned = self.learned
         same = self.document.now == tuple(range(len(learned.steps))) and all(
@@ -265,7 +258,7 @@ class Procedure:
         graph = (
             self.expectations.graph.renamed(self.steps)
             if same
-            else graph_of_labels(self.labels, float(self.rate), self.steps)
+            else order.graph_of_labels(self.labels, float(self.rate), self.steps)
         )
         return replace(graph, colours=tuple(self.colours.values()))
 

@@ -15,7 +15,6 @@ import safetensors.numpy
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.rules import (
     RULES_FILE,
-    SEVERITIES,
     SEVERITY_FILE,
     Severity,
     read_severity,
@@ -23,19 +22,13 @@ from stepcut.checking.rules import (
 )
 from stepcut.errors import OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec, find_files
+from stepcut.files import atomic
 from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.files.atomic import (
-    hold,
-    output_errors,
-    read_json,
-    sync_folder,
-    write_bytes,
-    write_json,
-)
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import plain_numbers
 from stepcut.methods.method import Method
 from stepcut.plugins import find_saved, is_own, name_of, trusting
+from stepcut.procedure import old
 from stepcut.procedure.corrections import (
     EVENTS,
     STARTS,
@@ -69,13 +62,6 @@ from stepcut.procedure.folder import (
     read_checked,
 )
 from stepcut.procedure.learned import LABELS, Config, Learned, saved_of
-from stepcut.procedure.old import (
-    check_of_0_3,
-    convert,
-    first_corrections,
-    open_old,
-    remove_converted,
-)
 from stepcut.progress import warn_once
 
 # ---------- reading
@@ -86,7 +72,7 @@ def open_revision(path: AnyPath, name: str | None = None) -> Opened:
     check_procedure(folder)
     with damaged(folder):
         if is_old(folder):
-            return open_old(folder)
+            return old.open_old(folder)
         name = current(folder) if name is None else name
         log = read_events(folder)
         if not log.of(name):
@@ -102,7 +88,9 @@ def read_events(folder: Place) -> Log:
 
 
 def corrections_in(opened: Opened, dropped: list[Event] | None = None) -> Corrections:
-    return corrections_of(opened.log.of(opened.name), first_corrections(opened.learned), dropped)
+    return corrections_of(
+        opened.log.of(opened.name), old.first_corrections(opened.learned), dropped
+    )
 
 
 def read_config(path: AnyPath) -> Config:
@@ -124,7 +112,7 @@ def _all_names(folder: Place) -> Iterator[str]:
             yield from map(str, [event.values.get("name"), *many.values()])
     for place in (folder / REVISIONS).iterdir():
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            yield from map(str, read_json(place / "procedure.json")["steps"])
+            yield from map(str, atomic.read_json(place / "procedure.json")["steps"])
 
 
 def has_work(path: AnyPath) -> str:
@@ -161,7 +149,7 @@ def read_model(
         if [len(labels) for labels in method.labels_] != list(learned.samples.values()):
             raise ValueError("the model was learned from other videos")
         record = json.loads(read_checked(opened.place, opened.record, "check.json"))
-        expectations = Expectations.from_json(check_of_0_3(record))
+        expectations = Expectations.from_json(old.check_of_0_3(record))
     config = msgspec.structs.replace(config, backbone=backbone)
     return replace(learned, config=config, method=method), expectations
 
@@ -177,10 +165,10 @@ def writing(folder: Place) -> Iterator[Log]:
             log = Log() if is_old(folder) else read_events(folder)
         yield log
         return
-    with output_errors(folder), hold(folder):
+    with atomic.output_errors(folder), atomic.hold(folder):
         if is_old(folder):
-            convert(folder)
-        remove_converted(folder)  # what a crash while converting left
+            old.convert(folder)
+        old.remove_converted(folder)  # what a crash while converting left
         with damaged(folder):
             log = read_events(folder)
         yield log
@@ -218,7 +206,7 @@ def save(path: AnyPath, change: Change) -> Corrections:
                     if not target.exists():
                         raise
                 else:
-                    sync_folder(target.parent)
+                    atomic.sync_folder(target.parent)
                     return made
     check_output(target)
     with writing(target) as log:
@@ -307,18 +295,16 @@ def _keep_severity(learned: Learned, folder: Place, mine: Corrections, new: bool
     base, now = learned.expectations.severity, mine.document
     if new:
         if base != Severity():
-            write_json(folder / SEVERITY_FILE, base.to_json(learned.steps), follow=False)
+            atomic.write_json(folder / SEVERITY_FILE, base.to_json(learned.steps), follow=False)
         if rules := learned.expectations.rules:
             names, former = now.model_steps, now.former_names
             write_rules(folder / RULES_FILE, [rule.renamed(names, former) for rule in rules])
         return []
     there, wanted = now.severity(base_severity(folder, mine)), now.severity(base)
     kinds = {
-        str(step): [kind for kind in SEVERITIES if step in getattr(wanted, kind)]
+        str(step): wanted.of(step)
         for step in range(len(learned.steps))
-        if any(
-            (step in getattr(wanted, kind)) != (step in getattr(there, kind)) for kind in SEVERITIES
-        )
+        if wanted.of(step) != there.of(step)
     }
     step = now.now[int(next(iter(kinds)))] if kinds else None
     return [("severity", {"step": step, "severity": None, "kinds": kinds})] if kinds else []
@@ -327,12 +313,12 @@ def _keep_severity(learned: Learned, folder: Place, mine: Corrections, new: bool
 def _write_revision(change: Change, place: Place) -> None:
     learned, method = change.learned, change.learned.method
     with new_folder(place) as fresh:
-        write_json(fresh / "procedure.json", saved_of(learned))
+        atomic.write_json(fresh / "procedure.json", saved_of(learned))
         if method is not None and learned.expectations is not None:
             arrays = {key: np.array(array, order="C") for key, array in method.state().items()}
-            write_bytes(fresh / "model.safetensors", safetensors.numpy.save(arrays))
-            write_json(fresh / "check.json", learned.expectations.to_json())
-            write_bytes(fresh / "README.md", change.card.encode())
+            atomic.write_bytes(fresh / "model.safetensors", safetensors.numpy.save(arrays))
+            atomic.write_json(fresh / "check.json", learned.expectations.to_json())
+            atomic.write_bytes(fresh / "README.md", change.card.encode())
             if method.curve_ is not None:
                 method.curve_.save(fresh / "loss.csv")
         put_revision(fresh, place, learned.config)
@@ -341,6 +327,6 @@ def _write_revision(change: Change, place: Place) -> None:
 def _add_events(folder: Place, log: Log, name: str, made: Iterable[Made]) -> Log:
     after = log.plus(name, made)
     if isinstance(folder, Address):
-        write_bytes(folder / EVENTS, lines_of(after.events))
+        atomic.write_bytes(folder / EVENTS, lines_of(after.events))
         return after
     return append(folder, log, after.events[len(log.events) :])
