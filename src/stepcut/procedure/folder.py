@@ -1,19 +1,6 @@
-"""The folder of a procedure: immutable revisions, a pointer to one of them, and a list of events.
+"""The folder of a procedure (docs/learn.md): immutable revisions, a pointer to one, and events.
 
-CURRENT                 the name of the current revision
-revisions/NAME/         one learned state, which never changes:
-  config.json           every setting, seed and version, and digests of the other files
-  procedure.json        the steps, and of each video the segments in seconds and the annotations
-  model.safetensors     the fitted method
-  check.json            the reference statistics of `check`
-  loss.csv              the loss after every training iteration, if the method trains
-  README.md             a model card
-events.jsonl            everything that people did, one event a line; see `corrections.py`
-severity.json           which steps are critical, optional or free in order; users may edit it
-rules.toml              what every video must do, written by users or the page
-
-All other files belong to the user, and stepcut neither reads nor changes them. Saving writes a
-revision, then the events, then the pointer, each whole or not at all.
+Saving writes a revision, then the events, then the pointer, each whole or not at all.
 """
 
 import contextlib
