@@ -106,7 +106,7 @@ class Expectations:
     mistakes: frozenset[str] = frozenset()  # videos that a person excluded
     kept: frozenset[str] = frozenset()  # videos that a person called normal: never set aside
 
-    # ------------------------------------------------------------------ the reference set
+    # ---------- the reference set
 
     @cached_property
     def _amounts(self) -> Floats:
@@ -186,7 +186,7 @@ class Expectations:
         # Usual steps, orders and durations still come from all: a few mistakes change them little.
         return replace(self, mistakes=frozenset(mistakes), kept=frozenset(kept))
 
-    # ------------------------------------------------------------------ what a check finds
+    # ---------- what a check finds
 
     @cached_property
     def _hits(self) -> dict[str, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
@@ -249,7 +249,7 @@ class Expectations:
             words.append(f"use --for half if missing halves are enough ({half:.0%} found)")
         return "; or ".join(words)
 
-    # ------------------------------------------------------------------ sentences
+    # ---------- sentences
 
     @property
     def mixed(self) -> str:
@@ -329,7 +329,7 @@ class Expectations:
             "Exclude a recording that contains a mistake from the reference set."
         )
 
-    # ------------------------------------------------------------------ the file
+    # ---------- the file
 
     def to_json(self) -> Any:
         """Severity, rules and marks are saved elsewhere."""

@@ -109,7 +109,7 @@ def _away(rows: Floats, centres: Floats) -> Floats:
     return np.asarray(np.maximum(1 - unit(rows) @ unit(centres).T, 0.0))
 
 
-# ------------------------------------------------------------------ the camera
+# ---------- the camera
 
 
 class Inputs(msgspec.Struct, frozen=True):

@@ -253,7 +253,7 @@ class Guide:
         advice = "" if self.expectations.severity.critical else ", or mark a step critical"
         return f"{rate} {few} {mute} step. Learn from more{advice}."
 
-    # ------------------------------------------------------------------ the current step
+    # ---------- the current step
 
     def _state(self, share: float, alerts: list[Alert], skipped: int = 0) -> State:
         name = "background" if self.now == BACKGROUND else self.graph.name(self.now)
@@ -281,7 +281,7 @@ class Guide:
         likely = [(s, w / total) for s, w in weights.items() if s not in (*current, END) and w > 0]
         return sorted(likely, key=lambda pair: (-pair[1], pair[0]))
 
-    # ------------------------------------------------------------------ done steps and alarms
+    # ---------- done steps and alarms
 
     def _count_time(self, passed: float) -> list[Alert]:
         step, usual = self.now, self.expectations.usual

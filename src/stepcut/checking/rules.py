@@ -123,7 +123,7 @@ def parse_severity(
     return Severity(**kinds, alarm_at={step: at for step, at in limits.items() if step >= 0})
 
 
-# ------------------------------------------------------------------ rules and their file
+# ---------- rules and their file
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -277,7 +277,7 @@ def _contradict(one: Rule, other: Rule) -> bool:
     return one.kind == "never" and one.step == other.step and bool(needs)
 
 
-# ------------------------------------------------------------------ checking and proposing
+# ---------- checking and proposing
 
 
 def broken_rules(

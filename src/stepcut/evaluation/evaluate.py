@@ -383,7 +383,7 @@ def _score_rows(found: Mapping[str, Sequence[Pair]], rules: _Rules) -> dict[str,
     return scores
 
 
-# ------------------------------------------------------------------ notes
+# ---------- notes
 
 
 def _explain(

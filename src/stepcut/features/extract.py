@@ -109,7 +109,7 @@ def extract(
     return _extract(find_files(videos, "video"), network, spec, cache, progress, strict, engine)
 
 
-# -------------------------------------------------------------------- what a worker does
+# ---------- what a worker does
 
 
 class Job(NamedTuple):
@@ -244,7 +244,7 @@ def make_clips(pictures: Iterable[Frames], length: int, per_row: int) -> Iterato
             yield np.stack(window)
 
 
-# ------------------------------------------------------------------------- many videos
+# ---------- many videos
 
 
 def _extract(
@@ -376,7 +376,7 @@ def export(features: Features, folder: AnyPath) -> Place:
     return target
 
 
-# --------------------------------------------------------------------------- any input
+# ---------- any input
 
 
 def read_source(

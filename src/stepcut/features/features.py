@@ -140,7 +140,7 @@ def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> Array:
     return array
 
 
-# --------------------------------------------------------------------------------- the cache
+# ---------- the cache
 
 
 def stamp(path: Place) -> str:
@@ -266,7 +266,7 @@ def read_rows(path: AnyPath) -> tuple[Array, dict[str, str]]:
     return np.memmap(file, dtype, "r", 8 + length + entry["data_offsets"][0], shape), metadata
 
 
-# ---------------------------------------------------------------------------- files of a user
+# ---------- files of a user
 
 
 def load_features(

@@ -57,7 +57,7 @@ class Project(msgspec.Struct):
     observations: dict[str, Observation]
 
 
-# ---------------------------------------------------------------------- projects
+# ---------- projects
 
 
 def read(record: Any, options: Options) -> list[Timeline]:
@@ -141,7 +141,7 @@ def matches(record: Any) -> bool:
     )
 
 
-# ---------------------------------------------------------------------- tables of events
+# ---------- tables of events
 
 HEADER = ["Observation id", "Media file name", "Subject", "Behavior", "Behavior type", "Time"]
 POINT = ("POINT", "PUNKT", "PONCTUEL", "PUNTO", "PUNTUAL", "STATE POINT", "POINT EVENT")
@@ -234,7 +234,7 @@ def _played(row: Row, columns: Mapping[str, int], video: str) -> Media:
     return tuple(media)
 
 
-# ---------------------------------------------------------------------- both
+# ---------- both
 
 
 def _one_per_video(found: Sequence[tuple[str, Timeline]]) -> list[Timeline]:

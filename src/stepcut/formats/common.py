@@ -32,7 +32,7 @@ LIMIT = 256 * 2**20  # bytes of the largest label file; it excludes a video pass
 # control characters, which are refused in step names; XML cannot store them
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
-# ---------------------------------------------------------------------- text and errors
+# ---------- text and errors
 
 
 def flaw(what: str, advice: str, line: int | None = None) -> AnnotationError:
@@ -158,7 +158,7 @@ def read_json(path: Path) -> Any:
         return parse_json(read_text(path))
 
 
-# ---------------------------------------------------------------------- options
+# ---------- options
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:
     return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
 
-# ---------------------------------------------------------------------- times
+# ---------- times
 
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", flags=re.ASCII)
 _CLOCK = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{0,30})?|\.\d{1,30})", flags=re.ASCII)
@@ -307,7 +307,7 @@ def without_overlap(segments: Sequence[Segment]) -> list[list[Segment]]:
     return rows
 
 
-# ---------------------------------------------------------------------- segments and names
+# ---------- segments and names
 
 
 def build_segment(

@@ -31,7 +31,7 @@ from stepcut.formats.common import (
 )
 from stepcut.timeline import BACKGROUND, Segment, Timeline
 
-# ---------------------------------------------------------------------- subtitles
+# ---------- subtitles
 
 _TAG = re.compile(r"</?[a-zA-Z][^>]*>|<\d[\d:.]*>")
 
@@ -88,7 +88,7 @@ def _times(segment: Segment, mark: str) -> str:
     )
 
 
-# ---------------------------------------------------------------------- Audacity, frame ranges
+# ---------- Audacity, frame ranges
 
 _RANGE = re.compile(r"\s*(\d+|\d*\.\d+|\d+\.\d*)(?:\s+|\s*-\s*)(\d+|\d*\.\d+|\d+\.\d*)\s+(\S.*)")
 
@@ -155,7 +155,7 @@ def _refuse_background(timeline: Timeline) -> None:
         raise flaw(f"the step name {wrong!r} means background", "Rename the step first")
 
 
-# ---------------------------------------------------------------------- MS-TCN
+# ---------- MS-TCN
 
 MOST_FRAMES = 50_000_000  # nine days at 60 frames per second
 
@@ -223,7 +223,7 @@ def find_mapping(path: Path) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-# ---------------------------------------------------------------------- Praat TextGrid
+# ---------- Praat TextGrid
 
 # Further tiers of an annotator, for overlapping segments and clicks.
 _MORE = re.compile(r"(.+) \((?:\d+|points)\)")
@@ -291,7 +291,7 @@ def _values(text: str) -> Iterator[str]:
     raise flaw("is truncated", "Save it again in Praat")
 
 
-# ---------------------------------------------------------------------- XES
+# ---------- XES
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # the date of the first frame, because a video has none
 XES = """<?xml version="1.0" encoding="UTF-8"?>

@@ -132,7 +132,7 @@ def is_activitynet(record: Any) -> bool:
     )
 
 
-# ---------------------------------------------------------------------- Label Studio
+# ---------- Label Studio
 
 CONFIG = ".config.xml"  # the suffix of the labelling configuration
 

@@ -157,7 +157,7 @@ def _files_in(folder: Path) -> list[Path]:
     return sorted(p for p in files if p.name[0] != "." and not _NO_LABELS.fullmatch(p.name))
 
 
-# ---------------------------------------------------------------------- reading
+# ---------- reading
 
 
 def read(

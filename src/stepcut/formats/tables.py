@@ -59,7 +59,7 @@ class Row:
         return need_seconds(self.cell(columns, name), self.line)
 
 
-# ---------------------------------------------------------------------- rows
+# ---------- rows
 
 
 def parse_rows(text: str) -> list[Row]:
@@ -147,7 +147,7 @@ def to_text(rows: Iterable[Sequence[str]], delimiter: str = ",", spreadsheet: bo
     return out.getvalue()
 
 
-# ---------------------------------------------------------------------- columns
+# ---------- columns
 
 
 def is_header(row: Row) -> bool:
@@ -240,7 +240,7 @@ def bare_columns(rows: Sequence[Row]) -> dict[str, int]:
     return columns
 
 
-# ---------------------------------------------------------------------- segments
+# ---------- segments
 
 
 def read(rows: Sequence[Row], options: Options) -> list[Timeline]:
@@ -389,7 +389,7 @@ def write_excel(timelines: Sequence[Timeline], _options: Options) -> bytes:
     return to_sheets({"labels": [header, *values]})
 
 
-# ---------------------------------------------------------------------- EgoProceL
+# ---------- EgoProceL
 
 _NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTALL | re.ASCII)
 
@@ -451,7 +451,7 @@ def _name_cell(cells: Sequence[str]) -> str:
     return ", ".join(rest).strip()
 
 
-# ---------------------------------------------------------------------- transcripts
+# ---------- transcripts
 
 
 def read_transcripts(

@@ -30,7 +30,7 @@ from stepcut.settings import setting
 SECONDS, COMPONENTS, TIME = 12.0, 32, 1.5
 ITERATIONS, FIRST_STEP = 25, 4.0  # updates of ASOT, and the size of the first in log space
 
-# ------------------------------------------------------------------ baselines that ignore the video
+# ---------- baselines that ignore the video
 
 
 class Random(Method):
@@ -55,7 +55,7 @@ class OneCluster(Method):
         return np.zeros(len(rows), dtype=np.int64)
 
 
-# ------------------------------------------------------------------ methods with a centre for each step
+# ---------- methods with a centre for each step
 
 # The temporal prior: videos of one task tend to do the same steps at the same time; 0 is off. It has
 # two forms: a cost per frame and step (`time_cost`), and time as a further dimension (`append_time`).
@@ -248,7 +248,7 @@ def smooth_embedding(features: Sequence[Array], rate: float = 1.0) -> list[Rows]
     return found
 
 
-# ------------------------------------------------------------------ methods that cluster every video on its own
+# ---------- methods that cluster every video on its own
 
 
 class PerVideo(Method):

@@ -146,7 +146,7 @@ class Method:
     curve_: Curve | None = field(default=None, init=False)
     """The training loss, if there is training."""
 
-    # ------------------------------------------------------------------ for custom methods
+    # ---------- for custom methods
 
     def learn(self, videos: list[Array]) -> None:
         """Learn from videos (T, d), validated and in canonical order."""
@@ -161,7 +161,7 @@ class Method:
         shares = check_shares(self.shares(rows), len(rows), self.count, self)
         return np.asarray(shares.argmax(axis=1))
 
-    # ------------------------------------------------------------------ the contract
+    # ---------- the contract
 
     def fit(
         self,
@@ -220,7 +220,7 @@ class Method:
         """Predictions of each training video as if it were new, if the method has them."""
         return None
 
-    # ------------------------------------------------------------------ settings and state
+    # ---------- settings and state
 
     @property
     def count(self) -> int:

@@ -22,7 +22,7 @@ def _moments(rows: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(rows[(normalised_times(MOMENTS) * len(rows)).astype(int)])
 
 
-# ------------------------------------------------------------------ which video to label next
+# ---------- which video to label next
 
 
 def suggest(
@@ -71,7 +71,7 @@ def distances(views: Sequence[NDArray[np.float32]]) -> Floats:
     )
 
 
-# ------------------------------------------------------------------ two tasks in one folder
+# ---------- two tasks in one folder
 
 
 def find_groups(videos: Sequence[NDArray[Any]]) -> list[list[int]]:

@@ -102,7 +102,7 @@ class ProcedureGraph:
     colours: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Colours by step as #rrggbb, if a person chose them."""
 
-    # ------------------------------------------------------------------ questions
+    # ---------- questions
 
     @property
     def optional(self) -> set[int]:
@@ -169,7 +169,7 @@ class ProcedureGraph:
         """Return the same graph with other step names, by step number."""
         return replace(self, names=tuple(names))
 
-    # ------------------------------------------------------------------ files
+    # ---------- files
 
     def save(self, path: AnyPath) -> None:
         """Write the graph to `path`; the suffix decides: `.dot`, `.json` or `.svg`."""
@@ -238,7 +238,7 @@ class ProcedureGraph:
         """Return median, low and high of the seconds of a step, if they are known."""
         return self.durations[step]._asdict() if step in self.durations else None
 
-    # ------------------------------------------------------------------ display
+    # ---------- display
 
     def __repr__(self) -> str:
         size = f"{len(self.steps)} steps, {len(self.edges)} edges"
@@ -435,7 +435,7 @@ class _Saved(msgspec.Struct):
     ahead: list[tuple[Count, Count, tuple[Count, ...]]] = []
 
 
-# ------------------------------------------------------------------ what comes next
+# ---------- what comes next
 
 
 def next_weights(
@@ -491,7 +491,7 @@ def _stopped(counts: Sequence[int], times: int) -> float:
     return ((1 - more / as_often) * as_often + 0.25) / (as_often + 0.5)
 
 
-# ------------------------------------------------------------------ for planners and robots
+# ---------- for planners and robots
 
 
 def make_plan(graph: ProcedureGraph, orders: Orders, steps: Sequence[str]) -> dict[str, Any]:

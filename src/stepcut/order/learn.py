@@ -294,7 +294,7 @@ def graph_of_occurrences(
     )
 
 
-# ------------------------------------------------------------------ what must precede what
+# ---------- what must precede what
 
 
 def reduce_order(closed: Bools) -> Bools:

@@ -111,7 +111,7 @@ def open_engine(
             yield chosen
 
 
-# ------------------------------------------------------------------- cores, folders, processes
+# ---------- cores, folders, processes
 
 
 def count_cores() -> int:
@@ -174,7 +174,7 @@ def isolated(code: str, *args: str) -> list[str]:
     return [os.fsdecode(get_executable()), "-I", "-c", found + code, *args]
 
 
-# ------------------------------------------------------------------------------- this machine
+# ---------- this machine
 
 _PATIENCE = 5.0  # seconds in which a stopped worker removes its partial files
 # Seconds between looks for hanging workers; ticks do not count while a machine is suspended.
@@ -359,7 +359,7 @@ def ask(work: Work, item: Any) -> Any:
     return answer
 
 
-# ------------------------------------------------------------------------------- a Ray cluster
+# ---------- a Ray cluster
 
 
 class Ray(Engine):

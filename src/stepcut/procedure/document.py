@@ -588,7 +588,7 @@ def _with_clicks(document: Document, video: str, clicks: list[Segment]) -> Docum
     )
 
 
-# ------------------------------------------------------------------ verbs: onsets
+# ---------- verbs: onsets
 
 
 def add_onset(

@@ -152,7 +152,7 @@ def _spread(packets: list[Any], last: int) -> list[Any]:
     return packets
 
 
-# ---------------------------------------------------------------------- encoding, copies, pictures
+# ---------- encoding, copies, pictures
 
 
 def write_video(

@@ -121,7 +121,7 @@ def check_procedure(value: object) -> None:
     check_kind("procedure", value, Procedure, WANTED)
 
 
-# ---------------------------------------------------------------------- plots
+# ---------- plots
 
 
 @styled

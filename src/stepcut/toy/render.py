@@ -254,7 +254,7 @@ def _make_finish(
     return finish
 
 
-# ---------------------------------------------------------------------- loops
+# ---------- loops
 
 
 @compiled_later

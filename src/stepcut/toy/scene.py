@@ -40,7 +40,7 @@ COLOURS: dict[str, Colour] = {
 }  # fmt: skip
 
 
-# ---------------------------------------------------------------------- drawing
+# ---------- drawing
 
 
 def shade(colour: Colour, by: float) -> Colour:
@@ -162,7 +162,7 @@ def pastime_thing(act: str, rng: np.random.Generator) -> Sprite:
     return pack(c.done()), (126, 210)
 
 
-# ---------------------------------------------------------------------- one kitchen
+# ---------- one kitchen
 
 
 class Look:

@@ -153,7 +153,7 @@ def _checked(backbone: object) -> Backbone:
     return own
 
 
-# ----------------------------------------------------------------------------- ONNX files
+# ---------- ONNX files
 
 SETTINGS = ("size", "mean", "scale", "colour", "output", "clip_frames", "clip_fps")
 Shape = tuple[int | None, ...]  # lengths; one of None may vary
@@ -267,7 +267,7 @@ def _lengths(shape: Any) -> Shape:
     return tuple(None if length.is_dynamic else int(length.get_length()) for length in shape)
 
 
-# ----------------------------------------------------------------------------------- hubs
+# ---------- hubs
 
 # a torch module, its function from frames to rows, and fields of its `FeatureSpec`
 Found = tuple[Any, Callable[[Any], Any], dict[str, Any]]

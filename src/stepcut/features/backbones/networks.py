@@ -90,7 +90,7 @@ def fold(
     return convs
 
 
-# ------------------------------------------------------------------------ EfficientNet-Lite0
+# ---------- EfficientNet-Lite0
 
 DIM = 1280
 # stride and blocks per stage; kernels and widths come from the weights
@@ -163,7 +163,7 @@ def lite0(functions: Any, x: Any, convs: Mapping[str, Any], layer: str | None = 
     return functions.cat([functions.mul(parts[name], scale) for name, scale in LAYOUT.items()], 1)
 
 
-# ---------------------------------------------------------------------------------- ResNet-50
+# ---------- ResNet-50
 
 BLOCKS = {2: 3, 3: 4, 4: 6, 5: 3}  # in the stages conv2 to conv5 (layer1 to layer4 in torchvision)
 LAYERS = {
@@ -257,7 +257,7 @@ def resnet50(functions: Any, x: Any, convs: Mapping[str, Any], layer: str, famil
 FORWARDS: dict[str, Callable[..., Any]] = {"efficientnet-lite0": lite0, "resnet50": resnet50}
 
 
-# ------------------------------------------------------------------------------------ weights
+# ---------- weights
 
 FETCHABLE = {
     "torchvision:IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",

@@ -104,7 +104,7 @@ class Network:
         return self._run(frames)
 
 
-# ----------------------------------------------------------------------------- where it runs
+# ---------- where it runs
 
 
 def choose_device(device: str = "auto") -> str:
@@ -158,7 +158,7 @@ def _has_driver() -> bool:
         return False
 
 
-# ---------------------------------------------------------------------------------- OpenVINO
+# ---------- OpenVINO
 
 
 def import_openvino() -> Any:
@@ -272,7 +272,7 @@ def frames_to(
     return frames, ops.transpose(x, ops.constant(np.array(axes, np.int64)))
 
 
-# ------------------------------------------------------------------------------------- torch
+# ---------- torch
 
 
 @cache

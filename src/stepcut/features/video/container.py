@@ -269,7 +269,7 @@ def read_packets(path: FilePath) -> tuple[Fraction, list[Fraction]]:
     return end - first, [time - first for time in keys] if fit else []
 
 
-# ---------------------------------------- damage, truncation and stated lengths
+# ---------- damage, truncation and stated lengths
 
 # A larger jump of timestamps (s), or one second backwards also of packets, is a splice.
 JUMP = 600

@@ -127,7 +127,7 @@ def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
         yield Sample(sample.time, sample.picture, skipped)
 
 
-# ---------------------------------------------------------------------- opening and decoding
+# ---------- opening and decoding
 
 
 def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]:
@@ -224,7 +224,7 @@ def _error_text(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or type(error).__name__)
 
 
-# ---------------------------------------------------------------------- the newest frame
+# ---------- the newest frame
 
 
 class Stream(Iterator[Sample]):

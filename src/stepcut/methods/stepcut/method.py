@@ -84,7 +84,7 @@ class StepCut(Method):
         """
         self._start, self._shown = other, shown
 
-    # ------------------------------------------------------------------ learning
+    # ---------- learning
 
     def fit(
         self,
@@ -270,7 +270,7 @@ class StepCut(Method):
             [groups[p] for p in turn],
         )
 
-    # ------------------------------------------------------------------ reading
+    # ---------- reading
 
     def read(self, features: Array) -> Reading:
         """Its steps, the softened posterior, and the distance to the nearest step."""
@@ -296,7 +296,7 @@ class StepCut(Method):
             self._left_out = self._left_out()
         return self._left_out
 
-    # ------------------------------------------------------------------ keeping
+    # ---------- keeping
 
     def state(self) -> dict[str, Array]:
         check_fitted(self, "model_")

@@ -124,7 +124,7 @@ def _unit(rows: Floats) -> Floats:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
 
 
-# ------------------------------------------------------------------ consensus
+# ---------- consensus
 
 
 def overlap(a: Labels, b: Labels, steps: int) -> Floats:
@@ -204,7 +204,7 @@ def come_again(labels: Sequence[Labels], steps: int, shortest: float) -> bool:
     return sum(again) > len(again) / 2
 
 
-# ------------------------------------------------------------------ how many steps, how wide a Gaussian
+# ---------- how many steps, how wide a Gaussian
 
 
 def choose_width(videos: Sequence[Floats], count: int) -> float:
@@ -254,7 +254,7 @@ def choose_count(
     return count, f"{within}; {round(usual)} are usual for {seconds:.0f} s"
 
 
-# ------------------------------------------------------------------ change points
+# ---------- change points
 
 
 def find_segments(rows: Floats, count: int, shortest: float) -> NDArray[np.int64]:

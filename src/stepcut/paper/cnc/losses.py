@@ -300,7 +300,7 @@ def _checked(
     return u.masked_fill(~real[:, :, None], 0), t.masked_fill(~real, 0), real
 
 
-# ------------------------------------------------------------------ soft-DTW
+# ---------- soft-DTW
 #
 #     R[i, j] = cost[i, j] + softmin(R[i-1, j], R[i, j-1], R[i-1, j-1])
 #     softmin(x) = -gamma log sum exp(-x / gamma)

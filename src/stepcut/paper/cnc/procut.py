@@ -122,7 +122,7 @@ def choose_subset(apart: NDArray[np.float32], k: int) -> list[int]:
     return chosen
 
 
-# ------------------------------------------------------------------ fuzzy c-means
+# ---------- fuzzy c-means
 #
 # It minimizes, over centres c and memberships u whose rows sum to 1,
 #
@@ -242,7 +242,7 @@ def _descend(frames: _Frames, centres: Rows, m: float, iterations: int, toleranc
     return centres
 
 
-# ------------------------------------------------------------------ the energy of one video
+# ---------- the energy of one video
 
 # E(x) = sum_t unary[t, x_t] + sum_(t,s) weights_ts V(x_t, x_s), with V = [k != l] (Potts) or a metric
 # `apart (K, K)`, has an exact minimum on a chain. In a move of alpha-expansion (Boykov, Veksler,

@@ -227,7 +227,7 @@ def _read_lists(
     return Task(title, videos, steps, defects=tuple(defects))
 
 
-# ------------------------------------------------------------------ the features of HiERO
+# ---------- the features of HiERO
 
 STRIDE = 16  # Frames per row
 

@@ -28,7 +28,7 @@ from stepcut.timeline import Segment
 COOKED, CROSSTASK, PROCEL = (DATASETS[name] for name in ("captaincook4d", "crosstask", "procel"))
 RATE = Fraction(1)  # Published features have one row per second
 
-# ------------------------------------------------------------------ CaptainCook4D
+# ---------- CaptainCook4D
 
 STEPS, ERRORS = "complete_step_annotations.json", "error_annotations.json"
 PLACES = tuple(f"{place}/{STEPS}" for place in ("annotations", "annotations/annotation_json"))
@@ -143,7 +143,7 @@ def _read_errors(path: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]
     return errors
 
 
-# ------------------------------------------------------------------ CrossTask and ProceL
+# ---------- CrossTask and ProceL
 
 
 def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:

@@ -57,7 +57,7 @@ from stepcut.version import __version__, versions
 
 Settings = tuple[dict[str, Any], dict[str, Any]]  # Of the embedder and of the segmenter
 
-# ------------------------------------------------------------------ rows and cells
+# ---------- rows and cells
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ def train_embedder(work: Work) -> Path:
     return path
 
 
-# ------------------------------------------------------------------ the whole table
+# ---------- the whole table
 
 
 def run_experiment(
