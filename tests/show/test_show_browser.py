@@ -919,6 +919,43 @@ def test_clicks_are_tapped_moved_removed_and_undone(page, place):
     counts(page.locator(".track .pin"), 2)
 
 
+def test_onsets_are_coded_by_keys_of_one_and_two_letters(page, place):
+    until(page, video("readyState >= 1"))
+    page.keyboard.press("p")
+    page.get_by_role("button", name="Onsets").click()
+    key = page.get_by_label("Key of pour tea")
+    for code in ("1", "pt"):  # the first is taken
+        key.fill(code)
+        key.press("Enter")
+    page.keyboard.press("1")
+    for code in ("pt", "0"):
+        page.keyboard.press("ArrowRight")
+        page.keyboard.type(code)
+    wait_saved(page, "Saved: background starts in one")
+    page.keyboard.press("Shift+2")
+    wait_saved(page, "Saved: click spread butter in one")
+
+    def keyed():
+        onsets = Edits(place).document.said.videos["one"].onsets
+        return [(round(each.time, 1), each.step) for each in onsets]
+
+    assert keyed() == [(0.0, "slice bread"), (1.0, "pour tea"), (2.0, "")]
+    assert [step for _, step in clicks_of(Edits(place))] == [1]
+    assert page.locator("#stage .segments .what").all_inner_texts() == ["slice bread", "pour tea"]
+    page.get_by_role("slider", name="onset: background").focus()
+    page.keyboard.press("Shift+ArrowRight")
+    wait_saved(page, "Saved: move an onset")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("7")
+    wait_saved(page, "No step has the key 7.")
+    page.keyboard.press("Backspace")
+    wait_saved(page, "Saved: remove an onset")
+    assert len(keyed()) == 2
+    page.keyboard.press("ArrowRight")
+    page.keyboard.type("pt")  # the key of the step that runs ends it
+    wait_saved(page, "Saved: background starts in one")
+
+
 def test_keys_act_on_the_video_after_a_click_in_tap_mode(page):
     page.locator("#tap").click()
     page.locator("#taps .chip").first.click()

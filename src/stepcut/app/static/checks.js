@@ -6,6 +6,7 @@ import { button, clock, el } from "./dom.js";
 import { failures, jobLine } from "./joblist.js";
 import { pickFiles, pickFolder } from "./picker.js";
 import { choose } from "./stage.js";
+import { adopt } from "./teach.js";
 import { edit, load, say, showView, store, take } from "./store.js";
 import { S } from "./strings.js";
 
@@ -100,6 +101,7 @@ function card(video) {
         el("span", { class: "soft", text: `${video.where} · ${clock(video.duration, 0)}` }),
       video.stale ? el("span", { class: "soft", text: `· ${S.stale}` }) : null,
       el("span", { class: "gap" }), button(S.checkAgain, () => run({ keys: [video.key] })),
+        button(S.adopt, () => adopt(video.key), { title: S.adoptTitle }),
         button(S.forgetCheck, () => forget(video.key), { class: "quiet" })),
     el("p", { class: verdict === "ok" ? "good" : "bad", text: report.summary }), power(report),
       bar.node,

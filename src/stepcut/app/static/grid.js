@@ -102,6 +102,7 @@ function fill(card) {
 function badgeOf(video) {
   if (!video.editable) return S.checked;
   if (video.changed) return S.changedBadge;
-  if (video.clicks.length) return `● ${video.clicks.length}`;
+  const coded = video.clicks.length + (video.onsets?.length ?? 0);
+  if (coded) return `● ${coded}`;
   return video.mistake ? S.mistakeBadge : video.unusual ? S.unusualBadge : "";
 }

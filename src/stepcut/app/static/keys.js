@@ -9,7 +9,8 @@ import { goNext, otherVideo } from "./queue.js";
 import { changed, current, differences, redo, say, settled, showView, store,
   undo } from "./store.js";
 import { S } from "./strings.js";
-import { clickStep, nextVideo, removeLast, toggleTaps } from "./tap.js";
+import { takeKey } from "./codes.js";
+import { clickStep, momentNow, nextVideo, removeLast, toggleTaps } from "./tap.js";
 import { VIEWS } from "./views.js";
 
 const KEYS = {
@@ -41,6 +42,7 @@ const KEYS = {
   Escape: () => { if (store.tapping) toggleTaps(); store.range = null; begun = null;
     store.filter.clear(); changed("filter"); },
 };
+const MOVES = new Set([" ", "ArrowLeft", "ArrowRight", ",", ".", "<", ">", "j", "k", "l"]);
 let begun = null; // the video and the time
 
 // The letter of a key; on non-Latin keyboards, by its position on a Latin one.
@@ -63,6 +65,13 @@ export function listen() {
       inTurn(key === "y" || event.shiftKey ? redo : undo);
       return;
     }
+    const copies = { c: stage.copySegments, v: stage.pasteSegments }[key];
+    if ((event.ctrlKey || event.metaKey) && !typing && copies && store.view === "correct"
+      && !comparing() && !String(getSelection())) {
+      event.preventDefault();
+      inTurn(copies);
+      return;
+    }
     const place = ["F2", "F3", "F4", "F5"].indexOf(key);
     if (place >= 0 && !event.ctrlKey) {
       event.preventDefault();
@@ -83,10 +92,15 @@ export function listen() {
       if (key === "Escape") leaveCompare();
       return;
     }
+    if (store.tapping && codeTyped(event, key)) {
+      event.preventDefault();
+      return;
+    }
     const act = /^[1-9]$/.test(key) ? () => giveTo(Number(key) - 1) : KEYS[key];
     if (!act) return;
     event.preventDefault();
-    inTurn(() => act(event));
+    if (store.tapping && MOVES.has(key)) act(event); // a key that is coded then has its time
+    else inTurn(() => act(event));
   });
 }
 
@@ -106,9 +120,16 @@ function inTurn(act) {
 
 function giveTo(place) {
   const step = store.data.steps[place];
-  if (!step) return;
-  if (store.tapping) clickStep(step.number);
-  else stage.mark(step.number);
+  if (step) stage.mark(step.number);
+}
+
+// While coding: the time of the key counts, not that of the answers before it. Shift: a tap inside.
+function codeTyped(event, key) {
+  const typed = event.shiftKey && event.code.startsWith("Digit") ? event.code.slice(5) : key;
+  if (typed.length > 1 || typed === " ") return false;
+  if (event.repeat) return /[\p{L}\p{Nd}]/u.test(typed); // a held key is pressed once
+  return takeKey(typed, momentNow(), (step, moment) =>
+    inTurn(() => clickStep(step, moment, event.shiftKey)));
 }
 
 function markStretch() {

@@ -38,7 +38,8 @@ export function newProcedure(say) {
       const found = await lookInto(path);
       where.textContent = `/${found.path}`;
       fillBox(folders, listing({ ...found, files: [] }, show));
-      name.value = found.path.split("/").at(-1) || "";
+      // a folder `videos` is named after the one around it
+      name.value = found.path.split("/").findLast((part) => !/^(videos?|clips?)$/i.test(part)) ?? "";
       list(found.videos);
     } catch (error) {
       say(error.message, true);

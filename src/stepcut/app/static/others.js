@@ -27,13 +27,13 @@ export function watchOthers() {
 async function look() {
   const { jobs } = await ask("api/jobs");
   const mine = jobs.filter((job) => job.about === store.data.folder
-    && ["teach", "check"].includes(job.kind));
+    && ["teach", "check", "adopt"].includes(job.kind));
   const running = mine.filter(isOpen);
   const done = mine.filter((job) => !isOpen(job));
   const finished = over ? done.filter((job) => !over.has(job.id)) : [];
   over = new Set(done.map((job) => job.id));
   const words = running.length ? S.jobRuns(S.jobKinds[running[0].kind],
-    S.percent(running[0].share)) : "";
+    S.percent(running[0].share), running[0].left && S.timeLeft(running[0].left)) : "";
   if (words || document.getElementById("status").textContent === shown) say(words);
   shown = words;
   const problems = finished.flatMap((job) => [job.error, ...failures(job)]).filter(Boolean);

@@ -4,6 +4,7 @@ import { button, clock, el } from "./dom.js";
 import { changed, current, doubts, edit, isConfirmed, recall, remember, reportOf, say,
   store } from "./store.js";
 import { S } from "./strings.js";
+import { learnQuietly } from "./teach.js";
 
 const UNSURE = 0.4; // from this doubt on, a segment is worth a look
 const FILTERS = {
@@ -31,6 +32,9 @@ const all = el("input", { type: "checkbox", "aria-label": S.tickAll, title: S.ti
 const confirm = button("", () => confirmTicked(), { hidden: true });
 const layout = button(S.cards, () => setLayout(layout.ariaPressed !== "true"),
   { title: S.cardsTitle });
+const after = el("input", { type: "checkbox", checked: recall("learn after", false),
+  onchange: () => remember("learn after", after.checked) });
+const afterLabel = el("label", { title: S.learnAfterTitle }, after, S.learnAfter);
 const next = button(S.nextDoubt, () => goNext(), { class: "main", title: S.nextDoubtTitle });
 const seen = new Set(); // what Next has shown: key and time
 let listed = { data: null, wish: "", videos: [] };
@@ -38,7 +42,7 @@ let choose = null;
 
 export function buildQueue(onchoose) {
   choose = onchoose;
-  document.getElementById("queue").append(next, share, words, el("span", { class: "gap" }), all,
+  document.getElementById("queue").append(next, share, words, afterLabel, el("span", { class: "gap" }), all,
     confirm, search, which, order, layout);
   setLayout(recall("cards", false));
 }
@@ -86,6 +90,7 @@ export function drawQueue() {
   all.disabled = !open.length;
   all.checked = ticked.length > 0 && ticked.length === open.length;
   all.indeterminate = ticked.length > 0 && ticked.length < open.length;
+  afterLabel.hidden = !store.data.learned;
   confirm.hidden = !ticked.length;
   confirm.textContent = S.confirmThese(ticked.length);
 }
@@ -98,7 +103,16 @@ function tickAll() {
 function confirmTicked() {
   const videos = queued().filter((video) => FILTERS.open(video) && store.ticked.has(video.key))
     .map((video) => video.name);
-  edit({ do: "confirm", videos }).then((done) => done && store.ticked.clear());
+  edit({ do: "confirm", videos }).then((done) => {
+    if (!done) return;
+    store.ticked.clear();
+    learnAfter();
+  });
+}
+
+// After a confirmation, if a person chose it.
+export function learnAfter() {
+  if (after.checked && store.data.learned) learnQuietly();
 }
 
 // The previous or next video of the list.

@@ -4,8 +4,10 @@ import { listFindings } from "./bar.js";
 import { ask, work } from "./api.js";
 import { button, clamp, clock, el, icon, iconButton, readTime } from "./dom.js";
 import { moveCursor } from "./grid.js";
+import { learnAfter } from "./queue.js";
+import { adopt } from "./teach.js";
 import { Player } from "./player.js";
-import { changed, current, differences, edit, isConfirmed, load, partAt, recall, remember, reportOf, say,
+import { changed, current, differences, edit, isConfirmed, kappa, load, partAt, recall, remember, reportOf, say,
   shines, stepOf, store } from "./store.js";
 import { S } from "./strings.js";
 import { boundaries, Track } from "./track.js";
@@ -33,6 +35,7 @@ const volume = el("input", { type: "range", class: "volume", min: 0, max: 1, ste
   "aria-label": S.volume, oninput: () => setVolume(Number(volume.value), false) });
 const right = button(S.confirm, () => confirmVideo(), { title: S.confirmTitle });
 const mistake = button(S.mistake, () => toggleMistake(), { title: S.mistakeTitle });
+const adopting = button(S.adopt, () => adopt(current().key), { title: S.adoptTitle });
 const checking = button(S.check, () => runCheck(), { title: S.checkTitle });
 
 let drawn = null; // the video whose segments are listed
@@ -58,7 +61,7 @@ export function buildStage() {
   for (const node of [transport, acts]) node.addEventListener("mousedown", (event) =>
     event.target.closest("button") && event.preventDefault());
   document.getElementById("stage").append(el("div", { class: "left" }, player.node),
-    el("div", { class: "right" }, el("div", { class: "row head" }, name, mistake, checking), list, apart, found, acts), transport, track.node);
+    el("div", { class: "right" }, el("div", { class: "row head" }, name, mistake, checking, adopting), list, apart, found, acts), transport, track.node);
   subtitles.setAttribute("aria-pressed", recall("subtitles", true));
   setVolume(recall("volume", 1), recall("muted", false));
   const icons = { true: icon("play"), false: icon("pause") };
@@ -140,6 +143,7 @@ export function drawStage(what) {
   checking.hidden = !store.data.learned;
   const whole = isConfirmed(video);
   right.hidden = !video.editable;
+  adopting.hidden = video.editable || !store.data.learned;
   right.textContent = whole ? S.confirmed : S.confirm;
   right.title = whole ? S.unconfirmTitle : S.confirmTitle;
   right.setAttribute("aria-pressed", whole);
@@ -181,7 +185,7 @@ function drawApart(video) {
   if (apart.hidden) return;
   const words = there.length ? S.differences(there.length, store.data.beside)
     : S.sameAs(store.data.beside);
-  apart.replaceChildren(el("p", { text: words }), el("ul", {},
+  apart.replaceChildren(el("p", { text: `${words} · ${S.kappa(kappa(video))}` }), el("ul", {},
     ...there.map(([start, end, ours, theirs]) => el("li", {},
     el("button", { type: "button", onclick: () => choose(store.video, start) },
       el("span", { class: "what", text: `${ours} ≠ ${theirs}` }),
@@ -239,7 +243,9 @@ function drawActs(video) {
       button(S.splitHere, () => splitSegment(), { title: S.splitHereTitle }),
       button(S.newStep, () => split(false), { title: S.newStepHere }),
       button(S.newStepAll, () => split(true), { title: S.newStepAllTitle })]),
-    button(S.makeBackground, () => mark(null), { title: S.makeBackgroundTitle })));
+    button(S.makeBackground, () => mark(null), { title: S.makeBackgroundTitle }),
+    button(S.copy, () => copySegments(), { title: S.copyTitle }),
+    button(S.paste, () => pasteSegments(), { title: S.pasteTitle })));
 }
 
 // The start or end of the segment as a field: a time, or a frame.
@@ -291,8 +297,34 @@ export function splitSegment() {
 export const split = (everywhere) => editVideo("split", { time: player.time, everywhere });
 
 // Confirm the video: all of it counts as labelled; or take that back.
-export const confirmVideo = () => editVideo("confirm", isConfirmed(current()) ? { holds: false }
-  : {});
+export function confirmVideo() {
+  const holds = !isConfirmed(current());
+  editVideo("confirm", holds ? {} : { holds })?.then((done) => done && holds && learnAfter());
+}
+
+let copied = [];
+
+// Copy the selected segment, or those of the range.
+export function copySegments() {
+  const stretch = chosenStretch();
+  if (!stretch) return say(S.noSegmentHere, true);
+  const [from, to] = stretch;
+  copied = current().parts.filter(([start, end]) => start < to && end > from)
+    .map(([start, end, step]) => ({ step, start: Math.max(start, from) - from,
+      end: Math.min(end, to) - from }));
+  return say(S.copied(copied.length));
+}
+
+// Put the copied segments at the cursor of this video.
+export function pasteSegments() {
+  if (!copied.length) say(S.nothingCopied, true);
+  const { time } = player;
+  for (const { start, end, step } of copied) {
+    const last = Math.min(time + end, current().duration);
+    if (time + start < last && stepOf(step)) editVideo("mark", { start: time + start, end: last,
+      step });
+  }
+}
 
 // Exclude the video from the reference set, or include it again.
 export function toggleMistake() {
@@ -401,6 +433,7 @@ export function toggleFull() {
 }
 export const playStage = () => player.play();
 export const stageTime = () => player.time;
+export const stageSpeed = () => (player.paused ? 0.01 : Number(speed.value)); // no reaction time
 
 export function seek(time) {
   backwards = 0;

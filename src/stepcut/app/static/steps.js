@@ -1,5 +1,6 @@
 // The list of steps: rename, colour, filter, merge, and play one step in all videos.
 
+import { codes, setCode } from "./codes.js";
 import { compareStep } from "./compare.js";
 import { askMerge } from "./dialogs.js";
 import { el, icon, iconButton } from "./dom.js";
@@ -36,6 +37,12 @@ function makeRow(step) {
       if (event.key === "Escape") { field.value = stepOf(number).name; field.blur(); }
     },
     onblur: () => rename(number, field) });
+  const code = el("input", { class: "code", value: codes().get(number) ?? "", maxLength: 2,
+    autocomplete: "off", title: S.codeTitle, "aria-label": S.codeOf(name),
+    onkeydown: (event) => event.key === "Enter" && code.blur(), onchange: () => {
+      if (setCode(step, code.value)) changed("codes");
+      else code.value = codes().get(number) ?? "";
+    } });
   const only = iconButton("filter", S.showOnly(name), () => {
     if (!store.filter.delete(number)) store.filter.add(number);
     changed("filter");
@@ -44,10 +51,10 @@ function makeRow(step) {
   const all = iconButton("grid", S.playEverywhere(name), () => compareStep(number));
   const more = iconButton("more", S.mergeStep(name), () => askMerge(number));
   field.dataset.name = name;
-  for (const [key, node] of Object.entries({ name: field, colour, only, all,
+  for (const [key, node] of Object.entries({ name: field, colour, code, only, all,
     more })) node.dataset.key = `${key}${number}`;
   return el("li", { class: store.filter.size && !store.filter.has(number) ? "off" : "" },
-    colour, el("div", { class: "what" }, field, ...hints(step),
+    el("div", { class: "mark" }, colour, code), el("div", { class: "what" }, field, ...hints(step),
       el("span", { class: "facts" }, el("span", { text: facts(number), title: S.factsTitle }),
         ...severity(step))),
     el("div", { class: "acts" }, only, all, more));

@@ -15,6 +15,7 @@ Object.assign(store, {
   times: new Map(), // position of each video in seconds, by key
   tapping: false,
   view: "correct", // the tab
+  learning: false, // whether proposals are refreshed in the background
   pending: null, // saves a boundary that is being moved by keys
 });
 
@@ -70,20 +71,40 @@ export function reportOf(video) {
     && each.name === video.name)?.check || null;
 }
 
-// Intervals of at least half a second in which two timelines differ: [start, end, ours, theirs].
-export function differences(video) {
-  if (!video.beside) return [];
+// Intervals in which neither of two timelines changes: start, end, our step, their segment.
+function sections(video) {
   const edges = [0, video.duration, ...video.parts.flatMap((part) => part.slice(0, 2)),
     ...video.beside.flatMap((part) => part.slice(0, 2))];
   const times = [...new Set(edges)].filter((time) => time >= 0 && time <= video.duration)
     .sort((a, b) => a - b);
-  const found = [];
-  times.slice(1).forEach((end, place) => {
+  return times.slice(1).map((end, place) => {
     const start = times[place];
     const middle = (start + end) / 2;
     const holds = (part) => part[0] <= middle && middle < part[1];
-    const mine = video.parts.find(holds)?.[2];
-    const other = video.beside.find(holds);
+    return { start, end, mine: video.parts.find(holds)?.[2], other: video.beside.find(holds) };
+  });
+}
+
+// Cohen's kappa over time, with background: 1 is full agreement, 0 what chance gives.
+export function kappa(video) {
+  const [ours, theirs] = [new Map(), new Map()];
+  let same = 0;
+  const add = (all, key, seconds) => all.set(key, (all.get(key) ?? 0) + seconds / video.duration);
+  for (const { start, end, mine, other } of sections(video)) {
+    const [one, two] = [mine ?? null, other ? other[5] ?? other[2] : null];
+    add(ours, one, end - start);
+    add(theirs, two, end - start);
+    if (one === two) same += (end - start) / video.duration;
+  }
+  const chance = [...ours].reduce((sum, [key, value]) => sum + value * (theirs.get(key) ?? 0), 0);
+  return chance < 1 - 1e-9 ? (same - chance) / (1 - chance) : 1;
+}
+
+// Intervals of at least half a second in which two timelines differ: [start, end, ours, theirs].
+export function differences(video) {
+  if (!video.beside) return [];
+  const found = [];
+  sections(video).forEach(({ start, end, mine, other }) => {
     if (other ? other[5] === mine : mine === undefined) return;
     const ours = stepOf(mine)?.name ?? S.noStep;
     const theirs = other?.[2] ?? S.noStep;
@@ -108,6 +129,10 @@ export function take(data) {
   changed("data");
 }
 
+// Edits that name a time or a step, not a place among segments that may have moved.
+const LASTING = new Set(["onset", "click", "mark", "confirm", "mistake", "rename", "colour", "add",
+  "cut", "note"]);
+
 let waiting = Promise.resolve();
 export const settled = () => waiting; // resolves when all edits are answered
 
@@ -115,8 +140,14 @@ export const settled = () => waiting; // resolves when all edits are answered
 export function send(verb, body) {
   waiting = waiting.then(async () => {
     try {
-      const answer = await ask(`api/${verb}`, { revision: store.data.revision, ...body });
+      const request = () => ask(`api/${verb}`, { revision: store.data.revision, ...body });
+      let answer = await request();
       take(answer.state);
+      // only the proposals of other videos are new: nothing that was typed is lost
+      if (answer.error && store.learning && LASTING.has(body.edit?.do)) {
+        answer = await request();
+        take(answer.state);
+      }
       say(answer.error || `${S.past[verb]}: ${answer.words}`, Boolean(answer.error));
       return !answer.error;
     } catch (error) {

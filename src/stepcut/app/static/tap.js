@@ -1,10 +1,11 @@
-// Tap mode: a tap on a step, or its number key, adds a click at the current time.
+// Coding while the video plays: a key at the start of each step (onsets), or while it is done (taps).
 
 import { work } from "./api.js";
 import { askName } from "./dialogs.js";
 import { button, el, icon } from "./dom.js";
-import { choose, playStage, stageTime } from "./stage.js";
-import { changed, current, edit, say, stepOf, store } from "./store.js";
+import { codes } from "./codes.js";
+import { choose, playStage, stageSpeed, stageTime } from "./stage.js";
+import { changed, current, edit, recall, remember, say, stepOf, store } from "./store.js";
 import { S } from "./strings.js";
 import { askTeach, canTeach } from "./teach.js";
 
@@ -12,21 +13,30 @@ const place = () => document.getElementById("taps");
 const chips = el("div", { class: "chips", role: "group", "aria-label": S.tapSteps });
 const counter = el("p", { class: "counter" });
 const next = button("", () => nextVideo(), { class: "next-video" });
+const help = el("p", { class: "help" });
+const modes = ["onset", "tap"].map((mode) => button(S.codingModes[mode], () => setMode(mode)));
 const complete = el("input", { type: "checkbox", onchange: () => saveComplete() });
+const whole = el("label", { class: "whole" }, complete, S.tapComplete);
 const learn = button(S.learn, () => askTeach(), { class: "main" });
 const removeButton = button(S.tapUndo, () => removeLast());
 let suggested = []; // video names, most useful first
 let requested = false;
+let mode = recall("coding", "tap");
 
 export function buildTaps() {
-  const whole = el("label", { class: "whole" }, complete, S.tapComplete);
   const leave = button(S.tapLeave, () => toggleTaps(), { class: "quiet",
     title: S.tapLeaveTitle });
   place().setAttribute("aria-label", S.tapLabel);
   // A click leaves the focus where it is, so that Space still plays and pauses.
   place().addEventListener("mousedown", (event) => event.preventDefault());
-  place().append(el("p", { class: "help", text: S.tapHelp }), chips,
-    el("div", { class: "row" }, removeButton, whole, counter, next, learn, leave));
+  place().append(el("div", { class: "row", role: "group", "aria-label": S.codingMode }, ...modes,
+    help), chips, el("div", { class: "row" }, removeButton, whole, counter, next, learn, leave));
+}
+
+function setMode(to) {
+  mode = to;
+  remember("coding", to);
+  changed("tap");
 }
 
 export function toggleTaps() {
@@ -52,32 +62,40 @@ export function drawTaps() {
   if (!store.tapping) return;
   const video = current();
   const held = document.activeElement?.closest?.("#taps [data-step]")?.dataset.step;
-  chips.replaceChildren(...store.data.steps.map((step, at) =>
-    el("button", { type: "button", class: "chip", disabled: !video.editable,
-    "data-step": step.number, style: { background: step.colour, color: step.ink },
-      onclick: () => clickStep(step.number) },
-    at < 9 ? el("kbd", { text: at + 1 }) : null, el("span", { text: step.name }),
-      countOf(video, step.number))),
+  const onsets = mode === "onset";
+  const keys = codes();
+  modes.forEach((node, at) => { node.ariaPressed = onsets === (at === 0); });
+  help.textContent = onsets ? S.onsetHelp : S.tapHelp;
+  whole.hidden = onsets;
+  const chip = (number, name, style) => el("button", { type: "button", class: "chip", style,
+    disabled: !video.editable, "data-step": String(number), onclick: () => clickStep(number) },
+  keys.has(number) ? el("kbd", { text: keys.get(number) }) : null, el("span", { text: name }),
+  countOf(video, number));
+  chips.replaceChildren(...store.data.steps.map((step) => chip(step.number, step.name,
+    { background: step.colour, color: step.ink })), chip(null, S.makeBackground),
     button(S.tapNew, () => askName(S.newStepTitle, addAndClick),
       { class: "chip new", disabled: !video.editable }));
   if (held) chips.querySelector(`[data-step="${held}"]`)?.focus();
   const mine = store.data.videos.filter((each) => each.editable);
-  counter.textContent = S.tapCount(mine.filter(isDone).length, mine.length);
+  counter.textContent = (onsets ? S.onsetCount : S.tapCount)(mine.filter(isDone).length,
+    mine.length);
   const to = findVideo();
   next.disabled = !to;
   next.textContent = to ? S.tapNext(to.name) : S.tapNextPlain;
   complete.checked = Boolean(video.complete);
-  complete.disabled = removeButton.disabled = !video.clicks.length;
+  complete.disabled = !video.clicks.length;
+  removeButton.disabled = !(onsets ? video.onsets : video.clicks).length;
   learn.disabled = !canTeach();
 }
 
 function countOf(video, number) {
-  const times = video.clicks.filter((click) => click[1] === number).length;
-  return times ? el("span", { class: "times", role: "img", "aria-label": S.clicks(times) },
+  const times = (mode === "onset" ? video.onsets : video.clicks).filter((click) => click[1] === number).length;
+  return times ? el("span", { class: "times", role: "img", "aria-label": S.times(times) },
     icon("pin"), times > 1 ? String(times) : "") : null;
 }
 
-const isDone = (video) => video.clicks.length > 0 || video.annotated.length > 0;
+const isDone = (video) => video.clicks.length > 0 || video.annotated.length > 0
+  || video.onsets.length > 0;
 
 // The next video: a suggested one, or the first without annotations.
 function findVideo() {
@@ -94,28 +112,37 @@ export function nextVideo() {
   playStage();
 }
 
-export function clickStep(number) {
-  const video = current();
-  if (!video.editable) return;
-  if (!stepOf(number)) return;
-  edit({ do: "click", video: video.name, time: stageTime(), step: number });
+export const momentNow = () => ({ video: current(), time: stageTime(), speed: stageSpeed() });
+
+// Code a step, or background (null). With `inside`, it is a tap in either mode.
+export function clickStep(number, { video, time, speed } = momentNow(), inside = false) {
+  if (!video.editable || (number !== null && !stepOf(number))) return;
+  if (mode === "tap" || inside) edit({ do: "click", video: video.name, time, step: number });
+  else {
+    const now = store.data.videos.find(({ name }) => name === video.name);
+    const before = now.onsets.findLast(([, , key]) => key < time)?.[1];
+    // the key of the step that runs ends it, as in BORIS
+    const step = number !== null && before === number ? null : number;
+    edit({ do: "onset", video: video.name, time, step, speed });
+  }
 }
 
 function addAndClick(name) {
-  const video = current().name;
-  const time = stageTime();
+  const moment = momentNow();
   edit({ do: "add", name }).then((done) => {
     const step = store.data.steps.at(-1);
-    if (done && step) edit({ do: "click", video, time, step: step.number });
+    if (done && step) clickStep(step.number, moment);
   });
 }
 
-// Remove the last click before the cursor, or the first one.
+// Remove the last click or onset before the cursor, or the first one.
 export function removeLast() {
-  const { clicks, name, editable } = current();
-  if (!clicks.length || !editable) return;
-  const before = clicks.findLastIndex(([time]) => time <= stageTime() + 0.05);
-  edit({ do: "remove_click", video: name, click: before < 0 ? 0 : before });
+  const { clicks, onsets, name, editable } = current();
+  const kind = mode === "onset" ? "onset" : "click";
+  const all = kind === "onset" ? onsets : clicks;
+  if (!all.length || !editable) return;
+  const before = Math.max(0, all.findLastIndex(([time]) => time <= stageTime() + 0.05));
+  edit({ do: `remove_${kind}`, video: name, [kind]: before });
 }
 
 function saveComplete() {

@@ -1,11 +1,11 @@
 // Learn from annotations: they are kept, the other videos are segmented again, and it can be
-// undone.
+// undone. Or add a checked video to those that are learned from.
 
-import { ask, isOpen, work } from "./api.js";
+import { ask, follow, isOpen, work } from "./api.js";
 import { closer, open } from "./dialogs.js";
 import { button, el } from "./dom.js";
 import { choose } from "./stage.js";
-import { load, say, send, store } from "./store.js";
+import { current, load, say, send, settled, showView, store } from "./store.js";
 import { S } from "./strings.js";
 
 export const canTeach = () => store.data.learned && (store.data.taught
@@ -20,6 +20,7 @@ export function askTeach() {
   const next = el("ul", { class: "next" });
   listNext(next);
   const bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": S.learning });
+  const left = el("p", {});
   const problem = el("p", { class: "bad", role: "alert" });
   let running = null;
   const go = button(S.learn, async () => {
@@ -29,6 +30,7 @@ export function askTeach() {
       const job = await work("api/teach", { revision: store.data.revision }, (now) => {
         running = now;
         bar.value = now.share;
+        left.textContent = now.left ? S.timeLeft(now.left) : "";
       });
       await load();
       dialog.close();
@@ -45,16 +47,54 @@ export function askTeach() {
   // Esc closes the dialog and the job continues; Cancel stops it.
   const cancel = closer(S.cancel, () => running && isOpen(running)
     && ask(`api/jobs/${running.id}/cancel`, {}));
-  const dialog = open(S.teachQuestion, [words, next, bar, problem], ...back, cancel, go);
+  const dialog = open(S.teachQuestion, [words, next, bar, left, problem], ...back, cancel, go);
   (fresh ? go : cancel).focus(); // Enter must not undo the learning
 }
 
 // List the videos whose annotations help most, with reasons.
 async function listNext(list) {
+  if (store.data.learned) list.replaceChildren(el("li", { text: S.suggesting }));
   const { result } = await work("api/suggest", {}).catch(() => ({ result: [] }));
   list.replaceChildren(...result.map(([video, reason]) =>
     el("li", {}, goTo(video), el("span", { text: reason }))));
   if (result.length) list.prepend(el("li", { text: S.teachNext }));
+}
+
+let again = false;
+
+// Learn in the background; the video on the stage keeps its segments.
+export async function learnQuietly() {
+  again = true;
+  if (store.learning) return;
+  store.learning = true;
+  try {
+    while (again) {
+      again = false;
+      await settled();
+      const job = await ask("api/teach", { revision: store.data.revision, keep: [current().name] });
+      again = Boolean(job.running); // another one, which began before the confirmation
+      await follow(job);
+    }
+    say(S.refreshed);
+  } catch (error) {
+    say(error.message, true);
+  }
+  await load().catch(() => {});
+  store.learning = false;
+}
+
+// Add a checked video to the procedure; its segments are a proposal to correct.
+export async function adopt(key) {
+  say(S.adopting);
+  try {
+    const { result } = await work("api/adopt", { revision: store.data.revision, key });
+    await load();
+    showView("correct");
+    choose(store.data.videos.findIndex(({ name }) => name === result.video));
+    say(S.adopted(result.video));
+  } catch (error) {
+    say(error.message, true);
+  }
 }
 
 // Changes by video: the timeline before above the timeline after.

@@ -49,10 +49,10 @@ export class Track {
     if (!this.dragged) {
       this.handles.replaceChildren(...(video.editable && !store.tapping ? boundaries(video)
         .map((one) => this.handle(video, one)) : []));
-      this.pins.replaceChildren(...video.clicks.map((click, place) =>
-        this.pin(video, click, place)));
+      this.pins.replaceChildren(...["click", "onset"].flatMap((kind) =>
+        (video[`${kind}s`] || []).map((one, place) => this.pin(video, kind, one, place))));
     }
-    this.node.classList.toggle("pinned", video.clicks.length > 0);
+    this.node.classList.toggle("pinned", this.pins.childElementCount > 0);
     this.range.hidden = !store.range;
     if (store.range) this.bar.lay(this.range, ...store.range);
     if (held) this.wide.querySelector(`[data-key="${held}"]`)?.focus();
@@ -137,24 +137,24 @@ export class Track {
       commit: (to) => edit({ do: "move", video: video.name, part: place, edge, time: to }) });
   }
 
-  // A click annotation that can be dragged, moved by keys and removed.
-  pin(video, [time, number], place) {
-    const step = stepOf(number);
-    const node = el("div", { class: "pin", role: "slider", tabIndex: 0,
-      "aria-label": S.clickOf(step.name, clock(time)),
-      "data-tip": S.clickTitle(step.name, clock(time)), style: { color: step.colour } });
-    node.dataset.key = `pin${place}`;
+  // A click or an onset (`kind`) that can be dragged, moved by keys and removed.
+  pin(video, kind, [time, number], place) {
+    const { name, colour } = stepOf(number) ?? { name: S.background, colour: "var(--soft)" };
+    const node = el("div", { class: `pin ${kind}`, role: "slider", tabIndex: 0,
+      "aria-label": S.pinOf[kind](name, clock(time)),
+      "data-tip": S.pinTitle(name, clock(time)), style: { color: colour } });
+    node.dataset.key = `${kind}${place}`;
+    const remove = () => edit({ do: `remove_${kind}`, video: video.name, [kind]: place });
     node.addEventListener("keydown", (event) => {
       if (event.key !== "Delete" && event.key !== "Backspace") return;
       event.preventDefault();
       event.stopPropagation();
       node.letGo(); // discard an unsaved move
-      edit({ do: "remove_click", video: video.name, click: place });
+      remove();
     });
-    node.addEventListener("dblclick", () => edit({ do: "remove_click", video: video.name,
-      click: place }));
+    node.addEventListener("dblclick", remove);
     return this.slide(node, { time, low: 0, high: video.duration, preview: () => {},
-      commit: (to) => edit({ do: "move_click", video: video.name, click: place, time: to }) });
+      commit: (to) => edit({ do: `move_${kind}`, video: video.name, [kind]: place, time: to }) });
   }
 
   // Let a node slide along the timeline by pointer or arrow keys.

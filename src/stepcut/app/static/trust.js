@@ -7,7 +7,8 @@ import { S } from "./strings.js";
 
 export function showTrust() {
   const { quality, hierarchy } = store.data;
-  const body = [el("p", { class: quality.warning ? "bad" : "good", text: quality.text })];
+  const low = quality.warning || (quality.right !== null && quality.right < 0.6);
+  const body = [el("p", { class: low ? "bad" : "", text: quality.text })];
   let groups = [];
   const join = closer(S.joinThese, () => {
     for (const [into, ...others] of groups) others.forEach((step) =>
