@@ -47,7 +47,7 @@ ROUNDS ?= 1
 attack: $(VENV)/.ready  ## run attacks on the command line and print a table: make attack ROUNDS=5
 	PYTHONPATH=tests/kit $(BIN)/python tests/kit/attacks.py $(ROUNDS)
 
-soak: $(VENV)/.ready  ## guide, broken videos, readers and kills, a quarter of the time each: make soak SECONDS=3600
+soak: $(VENV)/.ready  ## guide, three people, kills, guide against segment, 10,000 videos: make soak SECONDS=3600
 	$(BIN)/python benchmarks/soak.py $(SECONDS)
 
 reports: $(VENV)/.ready  ## make all reports that are not of this version, for hours: make reports ONLY="scale demo"

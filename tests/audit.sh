@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ask='import json, urllib.request as u; json.load(u.urlopen("https://pypi.org/pypi/pip/25.0/json", timeout=10))["vulnerabilities"]'
 if ! .venv/bin/python -c "$ask" 2>"$work/why"; then
-  echo "audit: skipped, the advisory database at pypi.org cannot be reached ($(tail -n 1 "$work/why"))"
+  echo "audit did not run: the advisory database at pypi.org cannot be reached ($(tail -n 1 "$work/why"))"
   exit 0
 fi
 .venv/bin/python -m pip freeze --exclude-editable | grep '==' > "$work/held.txt"

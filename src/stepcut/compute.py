@@ -5,7 +5,8 @@ Libraries read the settings of threads when they are loaded, so this module must
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
@@ -17,6 +18,16 @@ PASSIVE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0", "OPENBLAS_NUM_THR
 def wait_passively() -> None:
     for name, value in PASSIVE.items():
         os.environ.setdefault(name, value)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit OpenBLAS to one thread, also where numpy was loaded first: more threads round otherwise,
+    so the command line and Python would learn other last bits."""
+    from threadpoolctl import ThreadpoolController
+
+    with ThreadpoolController().select(internal_api="openblas").limit(limits=1):
+        yield
 
 
 def compiled_later(loop: Loop) -> Loop:

@@ -175,12 +175,16 @@ def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
     assert len(next(latest).steps) == 3
 
 
-def test_a_clock_that_is_ahead_keeps_no_video_waiting(tmp_path, monkeypatch):
+@pytest.mark.parametrize("jump", [0, -1e9, 1e9])
+def test_a_clock_that_is_ahead_or_jumps_keeps_no_video_waiting(jump, tmp_path, monkeypatch):
     old(tmp_path / "good.mp4", at=4e9)  # the year 2096, as a camera says
     watch, now = Watch(tmp_path), time.monotonic()
     assert watch.checked == []
     monkeypatch.setattr("time.monotonic", lambda: now + 90)
+    clock = time.time_ns() + int(1e9 * jump)
+    monkeypatch.setattr("time.time_ns", lambda: clock)
     assert watch.checked == ["good"]
+    assert Watch(tmp_path).checked == watch.checked == []
 
 
 def test_a_journal_without_room_is_named(tmp_path, monkeypatch):

@@ -1,12 +1,16 @@
 """The networks: both runtimes against plain torch with batch norm unfolded; files of weights, none of which is obeyed."""
 
+import gc
 import hashlib
 import io
 import os
 import pickle
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import product
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -238,6 +242,42 @@ def test_fetching_is_checked_and_says_so_when_offline(tmp_path, monkeypatch):
     assert list((tmp_path / "cache" / "weights").iterdir()) == []
     monkeypatch.setitem(FETCHABLE, word, (tmp_path / f"resnet50-{digest}.pth").as_uri())
     assert fetch_weights(word).read_bytes() == b"right"
+
+
+ANSWERS = {
+    "wrong": b"HTTP/1.0 200 OK\r\n\r\nevil",
+    "short": b"HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\nx",
+    "huge": b"HTTP/1.0 200 OK\r\n\r\n" + bytes(2**24),
+    "nonsense": b"\xff\r\n",
+    **{place: b"HTTP/1.0 302 Found\r\nLocation: %s\r\n\r\n" % place.encode()
+       for place in ("file:///etc/passwd", "/loop", "http://[::1", "//127.0.0.1:1/x")},
+}  # fmt: skip
+
+
+class Hostile(StreamRequestHandler):
+    def handle(self):
+        self.rfile.readline()
+        with suppress(ConnectionError):  # the client has read enough
+            self.wfile.write(self.server.answer)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # urllib leaves a wrong redirect open
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_hostile_server_is_refused_with_a_sentence(answer, tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path))
+    monkeypatch.setattr("stepcut.features.backbones.networks.LARGEST", 2**20)
+    word = "torchvision:IMAGENET1K_V2"
+    with ThreadingTCPServer(("127.0.0.1", 0), Hostile) as server:
+        server.answer, (host, port) = answer, server.server_address
+        Thread(target=server.serve_forever).start()
+        monkeypatch.setitem(FETCHABLE, word, f"http://{host}:{port}/resnet50-11ad3fa6.pth")
+        try:
+            with raises(OptionError, "resnet50-11ad3fa6.pth"):
+                fetch_weights(word)
+        finally:
+            server.shutdown()
+    gc.collect()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_own_objects_are_taken_as_they_are_and_absent_packages_are_named(monkeypatch):

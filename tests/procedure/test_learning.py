@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from errors_kit import raises
 from sklearn.metrics import adjusted_rand_score
+from store_kit import revision
+from threadpoolctl import threadpool_limits
 
 import stepcut
 import stepcut as sc
@@ -26,10 +28,15 @@ def four():
     return toy_features(videos=4, seed=1, dim=8)[0]
 
 
-def test_same_seed_same_procedure(four, tmp_path):
-    one = sc.learn(four, steps=4, seed=3, cache=tmp_path / "a", **QUICK)
-    other = sc.learn(four, steps=4, seed=3, cache=tmp_path / "b", **QUICK)
-    assert one == other
+def test_same_seed_same_procedure_whatever_threads_a_program_uses(tmp_path):
+    wide, learned = toy_features(videos=6, seed=1, dim=64)[0], []
+    for threads in (1, 2):
+        with threadpool_limits(threads, "blas"):
+            place = tmp_path / f"{threads}.proc"
+            sc.learn(wide, steps=6, seed=3, cache=tmp_path / place.stem, output=place, **QUICK)
+        learned.append((revision(place) / "model.safetensors").read_bytes())
+    assert learned[0] == learned[1]
+    assert sc.load(tmp_path / "1.proc") == sc.load(tmp_path / "2.proc")
 
 
 def test_the_same_command_again_does_no_work_and_another_learns_anew(videos, tmp_path):

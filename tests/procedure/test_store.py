@@ -5,9 +5,12 @@ import errno
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -20,9 +23,11 @@ from store_kit import content, do, edit, events, revision
 
 import stepcut as sc
 from stepcut.annotations import Annotations
+from stepcut.app.folder import _put_beside
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files.cache import cache_dir
+from stepcut.formats import write_folder
 from stepcut.procedure.corrections import StaleEdit, append, read_log
 from stepcut.procedure.document import VERBS
 from stepcut.procedure.edits import Edits, diagnose, go_back, history, restore, take_back
@@ -169,7 +174,7 @@ def edit_and_undo(place):
     edits = Edits(place)
     for name in ("first", "second"):
         edits.do({"do": "rename", "step": 3, "name": name})
-    edits.undo()
+    edits.undo(), edits.undo(), edits.redo()
 
 
 @pytest.mark.parametrize("what", ["edit", "learn", "teach", "take back", "go back", "restore"])
@@ -309,7 +314,12 @@ def test_damaged_corrections_of_0_3_0_can_be_left_out(tmp_path):
 # ---------------------------------------------------------------------- history
 
 
-def test_the_history_names_who_did_what_and_any_point_can_be_reached(taught, capsys):
+@pytest.mark.parametrize("jumps", [(), (1e9, -1e9, 4e9)], ids=["", "the clock jumps"])
+def test_the_history_names_who_did_what_and_any_point_can_be_reached(
+    jumps, taught, capsys, monkeypatch
+):
+    if jumps:
+        monkeypatch.setattr("time.time", partial(next, cycle(jumps)))
     Edits(taught).undo()
     Edits(taught).do({"do": "confirm", "video": "1"}, author="Ada")
     before = shown(taught)
@@ -475,3 +485,38 @@ def test_learn_on_a_full_disk(free, tmp_path):
     assert "Traceback" not in ran.stdout
     assert ast.literal_eval(left) == ["filler"]  # no procedure and no partial files
     assert again == "0", ran.stdout
+
+
+def test_a_disk_without_capitals_and_links(tmp_path):
+    disk, image = tmp_path / "disk", tmp_path / "image"
+    disk.mkdir()
+    image.touch()
+    os.truncate(image, 2**26)
+    for words in (["mkfs.vfat", image], ["mount", "-o", "loop", image, disk]):
+        if not shutil.which(words[0]) or subprocess.run(words, capture_output=True).returncode:
+            pytest.skip(f"this machine cannot mount such a disk ({words[0]})")
+    try:
+        live_on(disk)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def live_on(disk):
+    """Learn, edit, teach, go back and export on a disk, under names in other capitals, too."""
+    (disk / "F").mkdir()
+    for number, rows in enumerate(ROWS):
+        np.save(disk / "f" / f"{number}.npy", rows)
+    place, other = disk / "a.proc", disk / "A.Proc"
+    assert sc.learn(disk / "F", steps=4, output=place, **QUICK) == sc.load(other)
+    rename(other, "pour")
+    teach_folder(place, {"0": TRUE[0]})
+    rename(place, "stir", 1)
+    assert sc.load(other).steps[1] == "stir"
+    go_back(other, 2)
+    assert (sc.load(place).steps[0], len(history(place))) == ("pour", 5)
+    with raises(OptionError, "Rename one"):
+        write_folder(disk, dict.fromkeys(("one", "ONE"), TRUE[0]), "csv")
+    for name in ("b.mp4", "B.MP4"):
+        (disk / "part").write_text(name)
+        assert _put_beside(disk / "part", name).read_text() == name
+    assert [(disk / name).read_text() for name in ("B.mp4", "b-2.mp4")] == ["b.mp4", "B.MP4"]

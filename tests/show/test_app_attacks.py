@@ -208,6 +208,21 @@ def test_finished_jobs_do_not_pile_up(work):
     assert jobs.all() == []
 
 
+@pytest.mark.parametrize("jump", [-4e5, 4e5])
+def test_a_clock_that_jumps_changes_no_order_of_jobs_and_spares_no_cancelled_process(
+    work, monkeypatch, jump
+):
+    first, now, sent = queue("check", {"videos": ["a"]}, work), time.time(), []
+    Jobs(work).cancel(first)
+    monkeypatch.setattr("time.time", lambda: now + jump)
+    second = queue("teach", {}, work)
+    assert [job.id for job in Jobs(work).all()] == [first.id, second.id]
+    monkeypatch.setattr(Jobs, "_is_alive", lambda *_: True)
+    monkeypatch.setattr(Jobs, "_signal", lambda *given: sent.append(given[-1]))
+    Jobs(work).tend()
+    assert sent == [signal.SIGKILL]
+
+
 def test_a_procedure_is_named_after_a_telling_folder(app, work):
     (work / "kitchen").rename(work / "videos")
     body = {"videos": [f"videos/{path.name}" for path in (work / "videos").iterdir()]}

@@ -125,7 +125,9 @@ class Jobs:
                 if not job.is_finished and same.items() <= job.request.items():
                     return job
             folder = self.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
-            write_json(folder / "job.json", {**same, "title": title, "created": time.time()})
+            last = max((job.request["created"] for job in self.all()), default=0.0)
+            created = max(time.time(), last + 1e-3)  # in order, even if the clock was set back
+            write_json(folder / "job.json", {**same, "title": title, "created": created})
             self._prune()
             self.tend()
             return self._read(folder)
@@ -195,7 +197,8 @@ class Jobs:
             alive = [job for job in jobs if self._is_alive(job)]
             for job in alive:
                 with contextlib.suppress(OSError):  # it was resumed
-                    if time.time() - (job.folder / "cancel").stat().st_mtime > GRACE:
+                    asked = (job.folder / "cancel").stat().st_mtime
+                    if abs(time.time() - asked) > GRACE:  # the clock may have been set back
                         self._signal(job, getattr(signal, "SIGKILL", signal.SIGTERM))
             busy = {job.kind for job in alive}
             for job in jobs:

@@ -342,7 +342,7 @@ def copies(viewer: Viewer, values: Values) -> Values:
         for job in earlier
         for key in needed
         if (reason := (job.result or {}).get(there[key]))
-        and Path(there[key]).stat().st_mtime < job.request["created"]
+        and Path(there[key]).stat().st_ctime < job.request["created"]  # a camera sets mtime
     }
     missing = [there[key] for key in needed if key not in ready and key not in failed]
     job = None

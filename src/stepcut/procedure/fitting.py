@@ -17,6 +17,7 @@ from stepcut.annotations import Annotation, Annotations, gaps
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.gate import learn_inputs
+from stepcut.compute import one_blas_thread
 from stepcut.errors import OptionError
 from stepcut.features.features import Features
 from stepcut.features.video.sample import frame_at
@@ -39,6 +40,7 @@ Namer = Callable[[list[NDArray[np.uint8]]], str | Sequence[str]]
 WORDS, PICTURES = 2, 3
 
 
+@one_blas_thread()
 def fit(
     features: Sequence[Features],
     method: Method,

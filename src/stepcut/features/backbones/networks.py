@@ -7,14 +7,15 @@ ResNet-50, whose conv4c maps (1024 x 14 x 14) are the paper's features.
 import hashlib
 import importlib.util
 import pickle
-import shutil
 import urllib.request
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.error import HTTPError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,6 +264,7 @@ FETCHABLE = {
     "torchvision:IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",
     "torchvision:IMAGENET1K_V2": "https://download.pytorch.org/models/resnet50-11ad3fa6.pth",
 }  # about 100 MB; the hex digits are the start of the SHA-256
+LARGEST = 2**28  # bytes that are read of an answer; a longer one has another hash
 
 
 def read_weights(path: FilePath) -> tuple[dict[str, Any], dict[str, str]]:
@@ -306,10 +308,12 @@ def fetch_weights(word: str) -> Path:
         return target
     with whole_file(target) as temporary:
         try:
-            answer = urllib.request.urlopen(address, timeout=60)
-            with answer, open(temporary, "wb") as out:
-                shutil.copyfileobj(answer, out)
-        except OSError as error:
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                data = answer.read(LARGEST)
+            temporary.write_bytes(data)
+        except (OSError, HTTPException, ValueError) as error:
+            if isinstance(error, HTTPError):
+                error.close()
             what = f": cannot download {address} ({error}). Download it yourself, then use: "
             raise wrong("weights", word, f"{what}--weights {name}") from error
         if not (seen := hash_file(temporary)).startswith(digest):
