@@ -22,6 +22,7 @@ from stepcut.methods import StepCut
 from stepcut.methods.method import Reading
 from stepcut.paper.cnc.method import CnC
 from stepcut.testing import made_up_videos
+from stepcut.toy import toy_features
 
 
 def guide(tiny_task):
@@ -367,3 +368,14 @@ def test_one_doubtful_frame_is_not_done(tiny_task):
     assert states[10].step == 3
     assert states[10].done == (0,)
     assert states[-1].done == (0, 1)
+
+
+@pytest.mark.slow
+def test_a_hundred_videos_are_followed_as_they_are_segmented():
+    videos, same = toy_features(videos=100, seed=1, dim=16)[0], []
+    procedure = sc.learn(videos[:12], steps=6, restarts=2)
+    for rows in videos:
+        steps = [state.step for state in walk(procedure.guide(), rows)]
+        whole = procedure.segment(rows).labels(np.arange(len(rows)) + 0.5)
+        same.append(np.mean(steps == whole))
+    assert np.mean(same) > 0.7  # a rule that called softened probabilities background: 0.3

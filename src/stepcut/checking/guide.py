@@ -190,9 +190,12 @@ class Guide:
             probabilities = self.online.push(row)
         self.time, self.pushed = time, self.pushed + 1
         belief = self._belief(np.asarray(probabilities, dtype=np.float64))
-        # All steps share the probability of background; it is the current one if it is larger.
+        # All steps share the probability of background; it is the current one if it is larger. A
+        # method that softens probabilities says it by a label.
         lowest = float(belief.min()) if len(belief) > 1 else 0.0
-        idle = self.corrected is None and belief.max() - lowest < len(belief) * lowest
+        label = getattr(self.online, "label", None)
+        idle = belief.max() - lowest < len(belief) * lowest if label is None else label < 0
+        idle = idle and self.corrected is None
         self.now = BACKGROUND if idle else int(np.argmax(belief))
         self.rows.append(row)
         if len(self.rows) > max(2, min(LONGEST * self.room, MEMORY // row.nbytes)):

@@ -96,7 +96,11 @@ class LeftOut(NamedTuple):
 
 
 class Online(Protocol):
-    """Step probabilities from the past only, for guidance."""
+    """Step probabilities from the past only, for guidance.
+
+    An attribute `label`, the step after the last row or -1, says what is background where several
+    steps share its probability.
+    """
 
     def push(self, row: Array) -> NDArray[np.float64]:
         """Take the next feature row; return its probabilities (K,)."""

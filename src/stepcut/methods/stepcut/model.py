@@ -164,4 +164,5 @@ class Causal:
         when = np.array([min(1.0, (self.seen - 0.5) / self.length)])
         evidence = self.model.evidence(scores, when)[0]
         self.belief = forward(self.belief, evidence, self.model.stay)
+        self.label = int(most_likely(self.belief[None])[0])
         return np.asarray(self.model.probabilities(self.belief[None])[0])
