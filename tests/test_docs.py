@@ -19,8 +19,7 @@ import reference
 
 import stepcut
 from stepcut import errors
-from stepcut.cli.main import main
-from stepcut.cli.parser import COMMANDS, make_parser
+from stepcut.cli.main import COMMANDS, main, make_parser
 from stepcut.formats import write_folder
 from stepcut.toy import toy_features
 

@@ -11,7 +11,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fill the page of commands; every other page stays as it is."""
     if page.file.src_path != "cli.md":
         return markdown
-    from stepcut.cli.parser import COMMANDS
+    from stepcut.cli.main import COMMANDS
 
     told = [f"## stepcut {name}\n\n```text\n{_help(name)}```\n" for name in COMMANDS]
     return markdown.replace("<!-- commands -->", "\n".join(told))

@@ -14,8 +14,7 @@ from store_kit import change_config, config_of
 import stepcut as sc
 from stepcut.cli.common import spec_of
 from stepcut.cli.learning import settings, warn
-from stepcut.cli.main import main
-from stepcut.cli.parser import make_parser
+from stepcut.cli.main import main, make_parser
 from stepcut.errors import OptionError
 from stepcut.features.spec import FeatureSpec
 from stepcut.methods.inputs import read_step_count

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 from stepcut.cli import say
-from stepcut.cli.main import main
-from stepcut.cli.parser import COMMANDS, find_command, make_parser
+from stepcut.cli.main import COMMANDS, find_command, main, make_parser
 from stepcut.procedure.learning import learn
 from stepcut.version import __version__
 

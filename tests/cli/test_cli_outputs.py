@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from stepcut.cli.common import OUTPUTS
-from stepcut.cli.main import main
-from stepcut.cli.parser import COMMANDS, make_parser
+from stepcut.cli.main import COMMANDS, main, make_parser
 
 WORDS = {
     "agree": "nope/ nope/ -o {}.json",

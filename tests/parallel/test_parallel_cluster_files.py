@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepcut.cli.parser import COMMANDS, make_parser
+from stepcut.cli.main import COMMANDS, make_parser
 
 CLUSTER = Path(__file__).resolve().parents[2] / "examples" / "cluster"
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stepcut.cli.parser import all_commands, make_parser, summary
+from stepcut.cli.main import all_commands, make_parser, summary
 from stepcut.errors import StepcutError
 from stepcut.features.backbones.networks import PACKAGE, weights_file
 from stepcut.files.cache import cache_dir
