@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepcut.formats import read as read
     from stepcut.formats import write as write
     from stepcut.procedure.learning import learn as learn
-    from stepcut.procedure.loading import load as load
+    from stepcut.procedure.learning import load as load
     from stepcut.procedure.procedure import Procedure as Procedure
     from stepcut.timeline import Segment as Segment
     from stepcut.timeline import Timeline as Timeline
@@ -38,7 +38,7 @@ _HOMES = {
     "Timeline": "stepcut.timeline",
     "evaluate": "stepcut.evaluation",
     "learn": "stepcut.procedure.learning",
-    "load": "stepcut.procedure.loading",
+    "load": "stepcut.procedure.learning",
     "read": "stepcut.formats",
     "view": "stepcut.app",
     "write": "stepcut.formats",
@@ -62,6 +62,7 @@ MOVED = {
     "stepcut.guidance": "stepcut.checking",
     "stepcut.guidance.guide": "stepcut.checking.guide",
     "stepcut.order.plan": "stepcut.order.graph",
+    "stepcut.procedure.loading": "stepcut.procedure.learning",
 }
 """Modules of 0.3 that the docs named: the old names work until 0.5, with a warning."""
 

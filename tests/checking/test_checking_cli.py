@@ -13,13 +13,13 @@ from stepcut.cli.checking import follow_pictures
 from stepcut.cli.main import main
 from stepcut.parallel.engine import Local
 from stepcut.parallel.worker import attempt
-from stepcut.procedure.loading import ask
+from stepcut.procedure.learning import ask
 
 
 @pytest.fixture(autouse=True)
 def loaded(tiny_task, monkeypatch):
     """Use the tiny task as the procedure; other tests cover reading folders."""
-    for reader in ("procedure.loading.load", "cli.checking.load", "cli.checking.read_outline"):
+    for reader in ("procedure.learning.load", "cli.checking.load", "cli.checking.read_outline"):
         monkeypatch.setattr(f"stepcut.{reader}", lambda *_, **__: tiny_task.procedure)
 
 

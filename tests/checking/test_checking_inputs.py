@@ -9,8 +9,7 @@ import pytest
 from stepcut.checking.gate import learn_inputs, look
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
-from stepcut.procedure.learning import learn
-from stepcut.procedure.loading import load
+from stepcut.procedure.learning import learn, load
 from stepcut.toy import toy_features
 
 RNG = np.random.default_rng(0)

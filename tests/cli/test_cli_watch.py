@@ -30,8 +30,7 @@ from stepcut.cli.main import main
 from stepcut.errors import OutputError, VideoError
 from stepcut.features.spec import FeatureSpec
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.learning import learn
-from stepcut.procedure.loading import load
+from stepcut.procedure.learning import learn, load
 
 NOW = ["--settle", "0", "--every", "0"]
 

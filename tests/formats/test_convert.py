@@ -13,7 +13,7 @@ import pytest
 from stepcut.cli.main import main
 from stepcut.errors import AnnotationError
 from stepcut.formats import FORMATS, read, read_folder, write, write_folder
-from stepcut.procedure.loading import load
+from stepcut.procedure.learning import load
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features
 

@@ -152,8 +152,7 @@ def other_targets(folder):
     from stepcut.features.video.container import probe
     from stepcut.features.video.sample import sample_frames
     from stepcut.procedure.edits import Edits
-    from stepcut.procedure.learning import learn
-    from stepcut.procedure.loading import load
+    from stepcut.procedure.learning import learn, load
 
     def correct(place):
         outside = outside_of(place)

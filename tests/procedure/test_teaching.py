@@ -18,7 +18,7 @@ from stepcut.errors import AnnotationError, OptionError, ProcedureError
 from stepcut.formats import read_folder, write_folder
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.labels import find_labelled
-from stepcut.procedure.loading import changes, teach_folder
+from stepcut.procedure.learning import changes, teach_folder
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features

@@ -23,7 +23,7 @@ from stepcut.app.workspace import Workspace
 from stepcut.errors import OutputError
 from stepcut.features.video.container import probe
 from stepcut.procedure.edits import Edits
-from stepcut.procedure.loading import read_outline
+from stepcut.procedure.learning import read_outline
 from stepcut.progress import silent
 from stepcut.show.clips import proxy_of
 from stepcut.timeline import Segment, Timeline

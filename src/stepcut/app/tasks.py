@@ -17,8 +17,7 @@ from stepcut.errors import OptionError, ProcedureError, StepcutError, as_items, 
 from stepcut.evaluation.budget import time_budget
 from stepcut.files.atomic import output_errors, write_json, write_text
 from stepcut.formats import FORMATS, choose_format, write, write_folder
-from stepcut.procedure.learning import learn
-from stepcut.procedure.loading import changes, load, teach_folder
+from stepcut.procedure.learning import changes, learn, load, teach_folder
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import read_config
 from stepcut.progress import Event, Hook, Stage, silent

@@ -29,7 +29,7 @@ from stepcut.procedure.corrections import EVENTS
 from stepcut.procedure.edits import diagnose, restore
 from stepcut.procedure.folder import CONVERTED, CURRENT, check_output, folder_here, is_procedure
 from stepcut.procedure.labels import read_labels, read_recipe
-from stepcut.procedure.loading import read_outline
+from stepcut.procedure.learning import read_outline
 from stepcut.settings import check_chosen
 
 VAGUE = {"videos", "video", "films", "recordings", "clips", "data", UPLOADS}

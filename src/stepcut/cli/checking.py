@@ -46,7 +46,7 @@ from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, safe_name
 from stepcut.formats import format_to_write, write
 from stepcut.order.orders import name_of
 from stepcut.procedure.folder import digest
-from stepcut.procedure.loading import load, read_outline
+from stepcut.procedure.learning import load, read_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.settings import check_number
 from stepcut.timeline import Timeline, clock

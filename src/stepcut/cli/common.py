@@ -28,7 +28,7 @@ from stepcut.parallel.engine import Engine
 from stepcut.parallel.worker import attempt
 from stepcut.plugins import from_here
 from stepcut.procedure.folder import is_procedure
-from stepcut.procedure.loading import ask, open_once, read_outline
+from stepcut.procedure.learning import ask, open_once, read_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
 from stepcut.tables import Table, check_table

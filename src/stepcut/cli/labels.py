@@ -22,7 +22,7 @@ from stepcut.files.figures import save_figure
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS, choose_format, format_to_write, left_out, write, write_folder
 from stepcut.order.orders import counted
-from stepcut.procedure.loading import load, read_outline
+from stepcut.procedure.learning import load, read_outline
 from stepcut.progress import Stage
 from stepcut.timeline import Timeline, clock
 

@@ -33,7 +33,7 @@ from stepcut.plugins import find, is_own
 from stepcut.procedure import edits, learning
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.labels import origin_of
-from stepcut.procedure.loading import changes, load, teach_folder
+from stepcut.procedure.learning import changes, load, teach_folder
 from stepcut.procedure.store import read_config
 from stepcut.timeline import clock, is_unnamed
 

@@ -12,7 +12,7 @@ from stepcut.cli import common, say
 from stepcut.errors import OptionError, unknown
 from stepcut.files.names import match_videos
 from stepcut.procedure.folder import folder_here, is_procedure
-from stepcut.procedure.loading import load, read_outline
+from stepcut.procedure.learning import load, read_outline
 
 
 def app(args: argparse.Namespace, space: Workspace | None = None, place: str = "") -> int:

@@ -20,8 +20,8 @@ from stepcut.formats import read_folder
 from stepcut.order.orders import grouped
 from stepcut.plugins import find
 from stepcut.procedure.folder import is_procedure
+from stepcut.procedure.learning import read_outline
 from stepcut.procedure.lengths import check_lengths
-from stepcut.procedure.loading import read_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.settings import as_rate, check_number
 from stepcut.timeline import Timeline, is_unnamed

@@ -53,7 +53,7 @@ from stepcut.procedure.folder import (
     read_checked,
     set_aside,
 )
-from stepcut.procedure.loading import read_outline
+from stepcut.procedure.learning import read_outline
 from stepcut.procedure.store import base_severity, corrections_in, open_revision, writing
 from stepcut.tables import Table
 
