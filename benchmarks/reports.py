@@ -43,7 +43,7 @@ TABLE = {
     "protocols": Report("protocols.py", 2, "{data}/egoprocel --write {report}"),
     "quality": Report("quality.py", 30, "{data} {knots} --keep {keep}"),
     "recipes": Report("recipes.py", 13, f"{COOK} --keep {{work}}/recipes.jsonl"),
-    "reliability": Report("soak.py", 62, "3600", "from the clock", "soak"),
+    "reliability": Report("soak.py", 70, "3600", "0 to 5", "soak"),
     "scale": Report("scale.py", 20, "", "none", "figures"),
     "steps": Report("steps.py", 60, COOK),
     "teach": Report("teach.py", 60, f"{COOK} {KNOTS} --keep {{keep}}"),
