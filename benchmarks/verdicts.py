@@ -77,12 +77,16 @@ class Learned:
         labels, *read, embedding = self.method.read(rows)
         return check_labels(labels, self.rate, self.expectations, *read, embedding=embedding)
 
-    def alerts(self, rows: Rows) -> tuple[int, float]:
-        """Return the number of alerts of `proc.guide`, and how many it expects."""
+    def guided(self, rows: Rows, true: Labels) -> tuple[int, float, NDArray[Any]]:
+        """Alerts of `proc.guide`, how many it expects, and (4, T): true step, guide right,
+        segmentation right, confidence of the guide."""
         names = [f"step {number}" for number in range(self.method.steps_)]
         guide = Guide(self.method.online, self.rate, self.expectations, names, self.method.read)
-        count = sum(len(guide.push(t / self.rate, row).alerts) for t, row in enumerate(rows))
-        return count + len(guide.end().alerts), guide.expected_alarms
+        states = [guide.push(t / self.rate, row) for t, row in enumerate(rows)]
+        count = sum(len(state.alerts) for state in states) + len(guide.end().alerts)
+        now = np.array([state.step for state in states]) == true
+        sure, whole = [state.confidence for state in states], self.method.read(rows).labels == true
+        return count, guide.expected_alarms, np.array([true, now, whole, sure])
 
 
 def area(scores: Sequence[float], wrong: Sequence[bool]) -> float:
@@ -95,6 +99,7 @@ def area(scores: Sequence[float], wrong: Sequence[bool]) -> float:
 class Trial(NamedTuple):
     """Recordings to learn from and new ones, with their true labels, of one task."""
 
+    name: str
     steps: int
     rate: float
     own: list[tuple[Rows, Labels]]
@@ -111,7 +116,7 @@ def trials_of_knots(features: Path, labels: Path) -> Iterator[Trial]:
     for draw in range(2):
         order = np.random.default_rng(draw).permutation(len(both)).tolist()
         own, new = [both[n] for n in order[:20]], [both[n] for n in order[20:]]
-        yield Trial(column.steps, column.rate, own, new, [], [])
+        yield Trial(f"draw {draw}", column.steps, column.rate, own, new, [], [])
 
 
 def reduced(folder: Path, backbone: str) -> dict[str, Rows]:
@@ -154,7 +159,7 @@ def trials_of_recipes(folders: Sequence[Path]) -> Iterator[Trial]:
                 rest = [] if folder.name.endswith("_more") else [n for n in read if n != task.name]
                 others = [x for name in rest for x in read[name][fold::9]]
                 if len(own) >= FEWEST:
-                    yield Trial(len(task.steps), 1.0, own, new, wrong, others)
+                    yield Trial(task.name, len(task.steps), 1.0, own, new, wrong, others)
 
 
 def trials_of_kitchens(count: int) -> Iterator[Trial]:
@@ -165,7 +170,7 @@ def trials_of_kitchens(count: int) -> Iterator[Trial]:
             (x, line.labels(np.arange(len(x)))) for x, line in zip(rows, timelines, strict=True)
         ]
         others = toy_features(videos=3, seed=seed + 50, duration=120.0)[0]
-        yield Trial(len(STEPS), 1.0, both[:16], both[16:], [], list(others))
+        yield Trial(f"kitchen {seed}", len(STEPS), 1.0, both[:16], both[16:], [], list(others))
 
 
 def altered(rows: Rows, true: Labels, seed: int) -> Iterator[tuple[str, Rows]]:
@@ -195,10 +200,9 @@ def altered(rows: Rows, true: Labels, seed: int) -> Iterator[tuple[str, Rows]]:
 Found = dict[tuple[str, str], list[Any]]
 
 
-def measure(trial: Trial) -> tuple[Found, Found]:
-    """Verdicts, and areas under the curve, of (labels, kind)."""
+def measure(trial: Trial) -> Found:
+    """What was found by (labels, kind): verdict and score of each recording, and how the guide did."""
     found: Found = defaultdict(list)
-    areas: Found = defaultdict(list)
     rows, true = [list(one) for one in zip(*trial.own, strict=True)]
     first = Learned(rows, trial.steps, rate=trial.rate)
     chosen = np.random.default_rng(0).permutation(len(rows)).tolist()
@@ -207,49 +211,56 @@ def measure(trial: Trial) -> tuple[Found, Found]:
     for how, count in zip(LABELLED, (0, 3, len(rows)), strict=True):
         known = [one if n in chosen[:count] else None for n, one in enumerate(true)]
         learned = Learned(rows, trial.steps, known, trial.rate, first) if count else first
-        scores: dict[str, list[float]] = defaultdict(list)
         for kind, x in made:
             seen = learned.check(x)
-            scores[kind].append(seen.score)
-            found[how, kind].append(seen.verdict)
-        normal = scores["untouched"]
-        for kind, values in scores.items():
-            marks = [False] * len(normal) + [True] * len(values)
-            if normal and kind != "untouched":
-                areas[how, kind].append(area(normal + values, marks))
+            found[how, kind].append((seen.verdict, seen.score))
         found[how, "own"] += [learned.check(x).other_task for x, _ in trial.new]
         found[how, "others"] += [learned.check(x).other_task for x in trial.others]
-        found[how, "alerts"] += [learned.alerts(x) for x, _ in trial.new]
-    return found, areas
+        for x, labels in trial.new:
+            alerts, expected, right = learned.guided(x, labels)
+            found[how, "guide"].append((alerts, expected))
+            found[how, "right"].append(right)
+    return found
 
 
 def judge(name: str, trials: Iterator[Trial], workers: int) -> None:
-    """Print the tables of one kind of task."""
-    found: Found = defaultdict(list)
-    areas: Found = defaultdict(list)
+    """Print the tables of one kind of task; areas are means over the tasks."""
     with ProcessPoolExecutor(workers) as pool:
-        for pair in pool.map(measure, trials):
-            for total, part in zip((found, areas), pair, strict=True):
-                for key, values in part.items():
-                    total[key] += values
+        tasks, parts = zip(*((t.name, pool.submit(measure, t)) for t in trials), strict=True)
+        results = list(zip(tasks, (part.result() for part in parts), strict=True))
+
+    def of(how: str, kind: str, task: str = "") -> list[Any]:
+        return [x for name, found in results if task in ("", name) for x in found[how, kind]]
+
     lines: list[list[Cell]] = []
     for kind in KINDS:
         cells: list[Cell] = [kind]
         for how in LABELLED:
-            verdicts, known = found[how, kind], areas[how, kind]
+            verdicts, known = [verdict for verdict, _ in of(how, kind)], []
+            for task in dict.fromkeys(tasks):
+                normal, other = ([s for _, s in of(how, each, task)] for each in (KINDS[0], kind))
+                if normal and other and kind != KINDS[0]:
+                    marks = [False] * len(normal) + [True] * len(other)
+                    known.append(area(normal + other, marks))
             alarms = sum(one in ("deviations", "another task") for one in verdicts)
             mean = f"{np.mean(known):.0f}" if known else "–"
             cells.append(f"{alarms}/{len(verdicts)} {verdicts.count('fine')} {mean}")
-        if found[LABELLED[0], kind]:
+        if of(LABELLED[0], kind):
             lines.append(cells)
     title = f"{name}: alarms/recordings, called fine, area under the curve"
     print(Table(["recordings", *LABELLED], lines, title))
     for how in LABELLED:
-        own, others = (f"{sum(x)} of {len(x)}" for x in (found[how, "own"], found[how, "others"]))
-        mean, expected = np.mean(found[how, "alerts"], axis=0)
+        own, others = (f"{sum(x)} of {len(x)}" for x in (of(how, "own"), of(how, "others")))
+        mean, expected = np.mean(of(how, "guide"), axis=0)
         print(f"{how}: called another task {own}, of other tasks {others};", end=" ")
         print(f"guide {mean:.2f} alerts per normal recording, {expected:.2f} expected")
-    print()
+    steps, right, whole, confidence = np.concatenate(of(LABELLED[-1], "right"), axis=1)
+    there, sure = steps >= 0, (steps >= 0) & (confidence > 0.7)
+    print(
+        f"{LABELLED[-1]}, seconds of a step: guide right {100 * right[there].mean():.1f} %, segmentation"
+        f" {100 * whole[there].mean():.1f} %; guide above a confidence of 0.7: {100 * right[sure].mean():.1f} %"
+        f" of {sure.sum() / there.sum():.1%}\n"
+    )
 
 
 def main() -> None:
