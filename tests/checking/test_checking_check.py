@@ -16,10 +16,9 @@ from kitchen_kit import STEPS, film, shares
 from stepcut.checking.calibrate import alterations, learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.gate import TaskModel
-from stepcut.checking.observed import evidence_of, observe
 from stepcut.checking.report import KINDS, word_for
 from stepcut.checking.rules import Severity, parse_severity
-from stepcut.checking.usual import Presence, learn_presence
+from stepcut.checking.usual import Presence, evidence_of, learn_presence, observe
 from stepcut.errors import OptionError
 from stepcut.methods.method import LeftOut
 from stepcut.procedure.learning import learn

@@ -10,8 +10,8 @@ import pytest
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.check import check_labels
 from stepcut.checking.expectations import Expectations
-from stepcut.checking.observed import FINE, SLICES, Slices, align_slices, slice_video
 from stepcut.checking.rules import Severity
+from stepcut.checking.usual import FINE, SLICES, Slices, align_slices, slice_video
 from stepcut.errors import ProcedureError
 from stepcut.methods.method import LeftOut
 

@@ -16,9 +16,19 @@ from numpy.typing import NDArray
 from stepcut.checking.check import Comparison
 from stepcut.checking.expectations import MEASURES, Copy, Expectations
 from stepcut.checking.gate import learn_task
-from stepcut.checking.observed import Floats, Observed, evidence_of, observe, slice_video, some_of
 from stepcut.checking.report import FAULTS, UNSEEN
-from stepcut.checking.usual import MOST, Usual, learn_presence, learn_usual
+from stepcut.checking.usual import (
+    MOST,
+    Floats,
+    Observed,
+    Usual,
+    evidence_of,
+    learn_presence,
+    learn_usual,
+    observe,
+    slice_video,
+    some_of,
+)
 from stepcut.errors import OptionError
 from stepcut.methods.method import LeftOut
 from stepcut.methods.similar import find_groups

@@ -11,10 +11,19 @@ from scipy.special import ndtr
 
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.gate import Camera
-from stepcut.checking.observed import Alignment, Floats, Observed, align_slices, observe
 from stepcut.checking.report import FAULTS, MIN_DETECTION, SEEN, Finding, Report, StepSeen, word_for
 from stepcut.checking.rules import Severity, broken_rules
-from stepcut.checking.usual import Scale, Usual, new_stretches, swap_chances
+from stepcut.checking.usual import (
+    Alignment,
+    Floats,
+    Observed,
+    Scale,
+    Usual,
+    align_slices,
+    new_stretches,
+    observe,
+    swap_chances,
+)
 from stepcut.errors import choose
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import Occurrence

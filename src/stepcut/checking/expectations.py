@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from stepcut.checking.gate import FARTHEST, Inputs, TaskModel
-from stepcut.checking.observed import FINE, Floats
 from stepcut.checking.report import FAULTS
 from stepcut.checking.rules import Rule, Severity
-from stepcut.checking.usual import PRIOR, Amount, Count, Scale, Step, Usual
+from stepcut.checking.usual import FINE, PRIOR, Amount, Count, Floats, Scale, Step, Usual
 from stepcut.errors import ProcedureError
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.orders import counted, name_of
@@ -341,11 +340,7 @@ class Expectations:
     def from_json(cls, record: Mapping[str, Any]) -> Self:
         try:
             graph = ProcedureGraph.from_json(record["graph"])
-            record = {
-                "inputs": None,
-                "labelled": True,
-                **record,
-            }  # early versions of 0.4.0 had none
+            record = {"inputs": None, "labelled": True, **record}  # of early versions of 0.4.0
             saved = msgspec.convert(record, _Saved, dec_hook=_decode, str_keys=True)
             made = cls(graph=graph, **{name: getattr(saved, name) for name in SAVED})
             if not made._is_consistent():

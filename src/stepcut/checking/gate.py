@@ -23,9 +23,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.checking.observed import Floats, Observed, smooth, some_of, stretches
 from stepcut.checking.report import Finding
-from stepcut.checking.usual import Scale
+from stepcut.checking.usual import Floats, Observed, Scale, smooth, some_of, stretches
 from stepcut.features.features import Features
 from stepcut.methods.arithmetic import squared_distances, unit
 from stepcut.order.orders import grouped
@@ -191,10 +190,8 @@ def look_at(rows: Floats, rate: float, end: float, inputs: Inputs) -> Camera:
         blind[a:b] = True
     apart = squared_distances(rows.mean(axis=0)[None], np.array(inputs.means)).min()
     found += [(0, len(rows), ELSEWHERE)] if apart > inputs.apart**2 else []
-    findings = [
-        Finding("input", a / rate, min(b / rate, end), None, "", 1.0, why) for a, b, why in found
-    ]
-    return Camera(findings, blind)
+    spans = ((a / rate, min(b / rate, end), why) for a, b, why in found)
+    return Camera([Finding("input", a, b, None, "", 1.0, why) for a, b, why in spans], blind)
 
 
 def project(rows: NDArray[Any]) -> Floats:

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.checking.check import (
     Sign,
@@ -28,7 +27,7 @@ from stepcut.checking.expectations import Expectations
 from stepcut.checking.gate import ELSEWHERE, Camera, look_at, project
 from stepcut.checking.report import Finding, Report
 from stepcut.checking.rules import broken_rules
-from stepcut.checking.usual import swap_chances
+from stepcut.checking.usual import Floats, swap_chances
 from stepcut.errors import FeatureError
 from stepcut.features.features import check_rows
 from stepcut.methods.inputs import Array
@@ -263,7 +262,7 @@ class Guide:
         seen = self.time, self.now, name, share, tuple(self.done), tuple(self._upcoming())
         return State(*seen, tuple(alerts), skipped, self.steps)
 
-    def _belief(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _belief(self, probabilities: Floats) -> Floats:
         belief = np.maximum(probabilities, 1e-6)
         belief /= belief.sum()
         if self.corrected is not None:

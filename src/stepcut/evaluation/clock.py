@@ -216,15 +216,17 @@ def match_names(found: Timelines, true: Timelines) -> tuple[list[tuple[str, str]
     partner = {ours: theirs for theirs, ours in matched.items()}
     if not partner:
         raise AnnotationError(
-            f"no video has both a prediction and an annotation: predicted are {_some(found)}; "
-            f"annotated are {_some(true)}. Name each label file after its video."
+            f"no video has both a prediction and an annotation: predicted are {some_names(found)}; "
+            f"annotated are {some_names(true)}. Name each label file after its video."
         )
     alone = {
         "predicted videos without annotation": [name for name in found if name not in partner],
         "annotated videos without prediction": [name for name in true if name not in matched],
     }
     notes = [
-        f"{len(some)} {what} are excluded: {_some(some)}." for what, some in alone.items() if some
+        f"{len(some)} {what} are excluded: {some_names(some)}."
+        for what, some in alone.items()
+        if some
     ]
     return [(name, partner[name]) for name in found if name in partner], notes
 
@@ -242,7 +244,9 @@ def share_videos(
         )
     notes = [note for _, more in matched for note in more]
     if alone := set.union(*sides) - in_all:
-        notes.append(f"{len(alone)} videos are not in every row and are excluded: {_some(alone)}.")
+        notes.append(
+            f"{len(alone)} videos are not in every row and are excluded: {some_names(alone)}."
+        )
     shared = []
     for found, (names, _) in zip(rows, matched, strict=True):
         ordered = sorted(names, key=lambda pair: natural(pair[1]))
@@ -280,7 +284,7 @@ def _notes_on(video: str, found: Timeline, true: Timeline) -> list[str]:
     return notes
 
 
-def _some(names: Iterable[str]) -> str:
+def some_names(names: Iterable[str]) -> str:
     listed = sorted(names, key=natural)
     more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
     return (", ".join(listed[:5]) or "none") + more

@@ -28,6 +28,7 @@ from stepcut.evaluation.clock import (
     put_on_one_clock,
     read_truth,
     share_videos,
+    some_names,
 )
 from stepcut.evaluation.compare import above_uniform, adjust, baseline, compare_videos
 from stepcut.evaluation.metrics import edge_rates
@@ -274,9 +275,12 @@ def _evaluate(
 ) -> Evaluation:
     found: dict[str, list[Pair]] = {}
     warnings = list(notes)
-    shared = (rules.clock, rules.background == "drop", rules.ignore_lengths)
+    clock, drop, ignore = rules.clock, rules.background == "drop", rules.ignore_lengths
     for name, row in opened.items():
-        found[name] = [_sample(one, true, *shared) for one in row]
+        found[name] = [
+            put_on_one_clock(one.timelines, true, clock, one.steps, drop, one.rate, ignore)
+            for one in row
+        ]
         warnings += _notes_on_row(row, found[name])
     first, (pair, *_) = next(iter(found.items()))
     if not pair.clusters:
@@ -298,7 +302,7 @@ def _evaluate(
         rows.append([name, *(_spread([own[figure] for own in figures]) for figure in figures[0])])
     caption = (
         f"protocol {rules.protocol.name}"
-        f"{' without true background' if rules.background == 'drop' else ''}, "
+        f"{' without true background' if drop else ''}, "
         f"K = {len(pair.clusters)}, {len(pair.videos)} videos, data {known.origin} "
         f"{fingerprint(known.timelines)}, "
         f"seeds {' '.join(one.seed for one in opened[first])} "
@@ -316,19 +320,11 @@ def _evaluate(
     )
 
 
-def _sample(one: Opened, true: Timelines, clock: float, drop: bool, ignore: bool) -> Pair:
-    return put_on_one_clock(one.timelines, true, clock, one.steps, drop, one.rate, ignore)
-
-
 def _average(parts: dict[str, Evaluation], notes: Sequence[str]) -> Evaluation:
     """Means over the activities, and MoF over all frames."""
     first = next(iter(parts.values()))
-    pooled = {
-        name: [
-            _pool(run) for run in zip(*(each.scores[name] for each in parts.values()), strict=True)
-        ]
-        for name in first.scores
-    }
+    scores = {name: [part.scores[name] for part in parts.values()] for name in first.scores}
+    pooled = {name: list(map(_pool, zip(*each, strict=True))) for name, each in scores.items()}
     columns = list(pooled["uniform"][0])
     rows: list[list[Cell]] = [
         [name, *(_spread([own[figure] for own in runs]) for figure in columns)]
@@ -342,9 +338,8 @@ def _average(parts: dict[str, Evaluation], notes: Sequence[str]) -> Evaluation:
     explained.append(f"Means over {len(parts)} activities; MoF is the share of all their frames.")
     each = [f"{name}: {note}" for name, part in parts.items() for note in part.notes]
     caption = f"{len(parts)} activities; {next(iter(parts))}: {first.caption}"
-    return Evaluation(
-        ["row", *columns], rows, caption, [*explained, *notes, *each], activities=parts
-    )
+    notes = [*explained, *notes, *each]
+    return Evaluation(["row", *columns], rows, caption, notes, activities=parts)
 
 
 def _pool(scores: Sequence[Score]) -> dict[str, float]:
@@ -359,13 +354,11 @@ def _pool(scores: Sequence[Score]) -> dict[str, float]:
 
 
 def _score_rows(found: Mapping[str, Sequence[Pair]], rules: _Rules) -> dict[str, list[Score]]:
-    scores = {
-        name: [
-            rules.score(one.by_name() if rules.named else one.pred, one, rules.protocol)
-            for one in row
-        ]
-        for name, row in found.items()
-    }
+    scores = {}
+    for name, row in found.items():
+        seen = [one.by_name() if rules.named else one.pred for one in row]
+        pairs = zip(seen, row, strict=True)
+        scores[name] = [rules.score(pred, pair, rules.protocol) for pred, pair in pairs]
     # Baselines have no step names, so under `named` they use the matching of `strict`.
     protocol = PROTOCOLS["strict"] if rules.named else rules.protocol
     pair = next(iter(found.values()))[0]
@@ -437,8 +430,7 @@ def _notes_on_row(opened: Sequence[Opened], pairs: Sequence[Pair]) -> list[str]:
     if labelled := [name for name in videos if any(name in one.labelled for one in opened)]:
         notes.append(
             f"{len(labelled)} of the {len(videos)} videos are scored on their own training labels; "
-            "exclude them for a fair score: "
-            f"{', '.join(labelled[:5])}{' ...' if len(labelled) > 5 else ''}."
+            f"exclude them for a fair score: {some_names(labelled)}."
         )
     return notes + [note for pair in pairs for note in pair.notes]
 

@@ -248,11 +248,8 @@ class Score:
     @property
     def figures(self) -> dict[str, float]:
         """All figures by their names in tables."""
-        more = {
-            "MoF all": self.mof_all,
-            "F1 sampled": self.f1_sampled,
-            "F1 majority": self.f1_majority,
-        }
+        sampled = {"F1 sampled": self.f1_sampled, "F1 majority": self.f1_majority}
+        more = {"MoF all": self.mof_all, **sampled}
         return {
             "F1": self.f1,
             "IoU": self.iou,

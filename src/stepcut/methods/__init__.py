@@ -29,18 +29,16 @@ METHODS: Mapping[str, Any] = Lazy(
 def find_method(method: Any, setting: str = "method") -> Any:
     """The class (or object) of that name, or the object itself, if it is a `Method`."""
     part = find("method", method, METHODS, setting) if isinstance(method, str) else method
-    named, given = isinstance(part, type), part is method
-    if isinstance(part, Method) or (named and not given and issubclass(part, Method)):
+    given = part is method
+    if isinstance(part, Method) or (
+        not given and isinstance(part, type) and issubclass(part, Method)
+    ):
         return part
-    if named and given:
-        what, fix = f"{part.__name__} is a class", f"pass an object, {part.__name__}(...)"
-    else:
-        what = f"{method!r} is not a method"
-        fix = (
-            f"give a name ({', '.join(METHODS)}) or an object of a class derived from "
-            "stepcut.methods.Method; see docs/extend.md"
-        )
-    raise OptionError(f"{setting}={what}; {fix}.", setting=setting, value=method)
+    what = f"{method!r} is not a method; give a name ({', '.join(METHODS)}) or an object of a class"
+    fix = f"{what} derived from stepcut.methods.Method; see docs/extend.md"
+    if given and isinstance(part, type):
+        fix = f"{part.__name__} is a class; pass an object, {part.__name__}(...)"
+    raise OptionError(f"{setting}={fix}.", setting=setting, value=method)
 
 
 __all__ = [

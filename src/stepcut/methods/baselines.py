@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.methods.arithmetic import (
     FUZZIFIER,
@@ -205,7 +204,7 @@ def _threads() -> Any:
     return ThreadpoolController()
 
 
-def time_cost(frames: int, steps: int) -> NDArray[np.float64]:
+def time_cost(frames: int, steps: int) -> Floats:
     """|i/T - k/K| at the middle of frame i and step k: (T, K), to add to a cost."""
     return np.abs(normalised_times(frames)[:, None] - normalised_times(steps))
 
@@ -215,7 +214,7 @@ def append_time(rows: Rows, weight: float) -> Rows:
     return np.concatenate([rows, clock.astype(np.float32)], axis=1)
 
 
-def time_order(labels: list[Labels], steps: int) -> NDArray[np.intp]:
+def time_order(labels: list[Labels], steps: int) -> Array:
     """By the mean normalized time of their frames; steps without a frame come last."""
     times = np.concatenate([normalised_times(len(video)) for video in labels])
     joined: Array = np.concatenate(labels)

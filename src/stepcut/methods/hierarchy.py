@@ -6,11 +6,10 @@ from typing import Any, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.methods.arithmetic import squared_distances, step_sums
-from stepcut.methods.inputs import Labels
+from stepcut.methods.inputs import Array, Labels
 from stepcut.settings import check_number
 
 
@@ -80,7 +79,7 @@ class Hierarchy:
 
 
 def build_hierarchy(
-    embeddings: Sequence[NDArray[Any]], labels: Sequence[Labels], steps: Sequence[str]
+    embeddings: Sequence[Array], labels: Sequence[Labels], steps: Sequence[str]
 ) -> Hierarchy:
     """Merge steps pair by pair: first those that look alike and follow each other.
 

@@ -253,10 +253,8 @@ class Method:
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor arguments as JSON values, for `restore`."""
-        kept: dict[str, Any] = plain_numbers(kept_settings(self))
-        return {
-            n: float(value) if isinstance(value, Fraction) else value for n, value in kept.items()
-        }
+        kept = plain_numbers(kept_settings(self)).items()
+        return {name: float(x) if isinstance(x, Fraction) else x for name, x in kept}
 
     def state(self) -> dict[str, Array]:
         """Return arrays whose names end in `_` and the training labels, for `restore`."""

@@ -63,12 +63,12 @@ def distances(views: Sequence[NDArray[np.float32]]) -> Floats:
     some = some[:: -(-len(some) // PAIRS)]
     usual = float(np.median(squared_distances(some, some))) or 1.0
     late = squared_distances(times[:, None], times[:, None]) / MEDIAN
-    return np.array(
-        [
-            [(squared_distances(own, other) / usual + late).min(axis=1).mean() for other in moments]
-            for own in moments
-        ]
-    )
+    pairs = [
+        (squared_distances(own, other) / usual + late).min(axis=1).mean()
+        for own in moments
+        for other in moments
+    ]
+    return np.array(pairs).reshape(len(moments), -1)
 
 
 # ---------- two tasks in one folder
@@ -86,11 +86,8 @@ def find_groups(videos: Sequence[NDArray[Any]]) -> list[list[int]]:
     of the best split along the first eigenvector of the residuals without groups, is far beyond
     what splits of one task reach. A single video that differs is a deviation, not a group.
     """
-    moments = {
-        place: unit(_moments(rows - rows.mean(axis=0)))
-        for place, rows in enumerate(videos)
-        if len(rows)
-    }
+    shown = ((place, rows) for place, rows in enumerate(videos) if len(rows))
+    moments = {place: unit(_moments(rows - rows.mean(axis=0))) for place, rows in shown}
     few = np.linspace(0, len(moments) - 1, min(COMPARED, len(moments))).round().astype(int)
     some = [list(moments)[place] for place in few]
     if len(some) < FEWEST:

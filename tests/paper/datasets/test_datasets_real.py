@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from stepcut.paper.datasets import DATASETS, load
+from stepcut.paper.datasets.dataset import count
 from stepcut.paper.datasets.egoprocel import TASKS
-from stepcut.paper.datasets.statistics import count
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 pytestmark = [

@@ -12,9 +12,9 @@ import pytest
 
 from stepcut.cli.main import main
 from stepcut.paper.datasets import DataSet, Task, TaskVideo
-from stepcut.paper.datasets.dataset import TaskInfo
-from stepcut.paper.datasets.statistics import (
+from stepcut.paper.datasets.dataset import (
     COLUMNS,
+    TaskInfo,
     count,
     leaderboard,
     plot_statistics,

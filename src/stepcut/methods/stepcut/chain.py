@@ -110,12 +110,11 @@ def _apart(clicks: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
         first = apart[-1][0] + 1 if apart else 0
         apart.append((min(max(row, first), count - len(clicks) + place), step))
     if apart and apart[0][0] < 0:
-        raise AnnotationError(
-            f"a video of {count} rows of features has {len(clicks)} clicks, more than it has rows. "
-            "Remove some, or extract features at a higher rate.",
-            value=len(clicks),
-            allowed=count,
+        what = (
+            f"a video of {count} rows of features has {len(clicks)} clicks, more than it has rows."
         )
+        fix = "Remove some, or extract features at a higher rate."
+        raise AnnotationError(f"{what} {fix}", value=len(clicks), allowed=count)
     return apart
 
 

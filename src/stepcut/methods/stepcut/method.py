@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import wrong
 from stepcut.methods.arithmetic import Computed, Floats, as_vectors, strongest_directions
@@ -253,7 +252,7 @@ class StepCut(Method):
             )
         turn = np.argsort(self._order).tolist()
 
-        def embed(without: int, place: int, kept: NDArray[np.int64] | None) -> Floats:
+        def embed(without: int, place: int, kept: Labels | None) -> Floats:
             rows = centred[turn[place]]
             return looks[without].view(rows if kept is None else centre(rows[kept]))
 

@@ -84,13 +84,9 @@ class MapEncoder(Encoder):
             maps = maps.transpose(1, 2).reshape(maps.shape)
         count, channels, context, height, width = maps.shape
         if channels != self.conv1.in_channels:
-            raise FeatureError(
-                f"maps have {channels} channels, the network expects {self.conv1.in_channels}. Use "
-                "features of the same backbone and layer.",
-                setting="maps",
-                value=channels,
-                allowed=self.conv1.in_channels,
-            )
+            wanted, fix = self.conv1.in_channels, "Use features of the same backbone and layer."
+            what = f"maps have {channels} channels, the network expects {wanted}. {fix}"
+            raise FeatureError(what, setting="maps", value=channels, allowed=wanted)
         # In memory (N, h, w, c, C): the layout in which 2-D convolutions are fastest.
         x = maps.permute(0, 3, 4, 2, 1).reshape(count, height, width, context * channels)
         for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):

@@ -146,11 +146,10 @@ def find_loss(loss: Any) -> Any:
         return loss
     if str(loss) in LOSSES:
         return str(loss)
-    if not is_own(str(loss)):
-        hint = "Or give a custom loss as package.module:function."
-        raise unknown("loss", str(loss), LOSSES, hint=hint)
-    found: Any = find("loss", loss, {})
-    return found
+    if is_own(str(loss)):
+        return find("loss", loss, {})
+    hint = "Or give a custom loss as package.module:function."
+    raise unknown("loss", str(loss), LOSSES, hint=hint)
 
 
 def spelled(name: str) -> str:
@@ -175,9 +174,8 @@ def spread(groups: Iterable[Any]) -> dict[str, Any]:
 
 def choose_preset(as_published: bool, as_released: bool) -> str:
     if as_published and as_released:
-        raise OptionError(
-            "as_published and as_released are both set; choose one.", setting="as_released"
-        )
+        what = "as_published and as_released are both set; choose one."
+        raise OptionError(what, setting="as_released")
     return "published" if as_published else "released" if as_released else ""
 
 

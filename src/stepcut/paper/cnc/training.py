@@ -174,12 +174,10 @@ def train(
             rows = values.tolist()
             for number, row in enumerate(rows, start=before + 1):
                 if not math.isfinite(row[0]):
-                    raise TrainingError(
-                        f"iteration {number} of training: the loss is {row[0]}. The learning rate "
-                        f"is {plan.learning_rate:g}; try learning_rate={plan.learning_rate / 10:g}.",
-                        setting="learning_rate",
-                        value=plan.learning_rate,
-                    )
+                    step = plan.learning_rate
+                    fix = f"The learning rate is {step:g}; try learning_rate={step / 10:g}."
+                    what = f"iteration {number} of training: the loss is {row[0]}. {fix}"
+                    raise TrainingError(what, setting="learning_rate", value=step)
             curve.values += rows
             finished = len(curve.values) >= plan.iterations or converged(curve, plan)
             if finished or time.monotonic() - saved > pause:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from stepcut.errors import OptionError
+from stepcut.errors import wrong
 from stepcut.features.backbones.networks import SIZE, Graph, family_of, read_weights, resnet50_graph
 from stepcut.features.backbones.runtime import torch_functions
 from stepcut.features.spec import as_spec
@@ -80,13 +80,11 @@ def as_pictures(rows: NDArray[Any]) -> NDArray[np.uint8]:
 def load_tunable(settings: Mapping[str, Any]) -> TunableBackbone:
     spec = as_spec(**settings)
     if spec.backbone != "resnet50" or spec.weights is None:
-        raise OptionError(
-            f"backbone={spec.backbone!r}, weights={spec.weights!r}: only resnet50 with a weights "
-            "file can be trained. Use --backbone resnet50 --weights FILE.",
-            setting="backbone",
-            value=spec.backbone,
-            allowed="resnet50",
+        why = (
+            f", weights={spec.weights!r}: only resnet50 with a weights file can be trained. Use "
+            "--backbone resnet50 --weights FILE."
         )
+        raise wrong("backbone", spec.backbone, why, "resnet50")
     arrays, metadata = read_weights(spec.weights)
     family = spec.family or family_of(arrays, metadata)
     return TunableBackbone(resnet50_graph(arrays, spec.layer or "conv4c", family))

@@ -7,9 +7,8 @@ from stepcut.cli import say
 from stepcut.cli.common import chosen_options, show_table
 from stepcut.errors import DataError, OptionError
 from stepcut.paper.datasets import DATASETS, DataSet, all_datasets, find_dataset
-from stepcut.paper.datasets.dataset import Loaded
+from stepcut.paper.datasets.dataset import Loaded, leaderboard, plot_statistics, statistics
 from stepcut.paper.datasets.egoprocel import convert
-from stepcut.paper.datasets.statistics import leaderboard, plot_statistics, statistics
 from stepcut.tables import Cell, Table
 
 

@@ -25,14 +25,10 @@ def run(args: argparse.Namespace) -> int:
     if args.from_ is not None:
         results = Results.load(args.from_)
         if results.experiment.name != args.name:
-            raise OptionError(
-                f"{args.from_} is a table {results.experiment.name!r}, not {args.name!r}. Run "
-                f"stepcut experiment {results.experiment.name} --from {args.from_}",
-                setting="name",
-                value=args.name,
-                allowed=results.experiment.name,
-                path=args.from_,
-            )
+            here, place = results.experiment.name, args.from_
+            run = f"Run stepcut experiment {here} --from {place}"
+            what = f"{place} is a table {here!r}, not {args.name!r}. {run}"
+            raise OptionError(what, setting="name", value=args.name, allowed=here, path=place)
     else:
         protocols = [args.protocol] if args.protocol and is_custom(args.protocol) else []
         choose_protocol(args.protocol or "strict", [*SCORED, *protocols])  # fail before any work
@@ -69,10 +65,8 @@ def _figure(args: argparse.Namespace) -> int:
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     if not args.data:
-        raise OptionError(
-            "--data is missing. Use the folder of a data set, NAME:DIR, or toy; or --from FILE.",
-            setting="data",
-        )
+        fix = "Use the folder of a data set, NAME:DIR, or toy; or --from FILE."
+        raise OptionError(f"--data is missing. {fix}", setting="data")
     train, cut = group_settings(read_settings(args.set or []), cut_settings())
     made = chosen_options(args, "backbone", "weights", "layer", "family")
     spec = spec_of(args) if made else None

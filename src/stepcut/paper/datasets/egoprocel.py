@@ -57,8 +57,8 @@ def _read_tree(root: Path, loaded: Loaded, view: str) -> None:
         if info.part == "CMU-MMAC":
             files = _view_files(folder, view, loaded)
         if len(files) < (info.videos or 0):
-            few = f"{folder}: only {len(files)} of {info.videos} recordings of {title}."
-            loaded.missing.append(few)
+            few = f"only {len(files)} of {info.videos} recordings of {title}."
+            loaded.missing.append(f"{folder}: {few}")
         if files:
             loaded.tasks.append(_read_task(title, files, _shelf_of(shelf, info.folder), loaded))
         every_camera += [path.stem.removesuffix(TENT_ENDING) for path in folder.rglob("[!.]*.csv")]
@@ -106,9 +106,8 @@ def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
         views = {camera_view(path.stem): path for path in sorted(recording.glob("[!.]*.csv"))}
         if view in views:
             found[views[view].stem] = views[view]
-        else:
-            absent = f"{recording}: the {view} view is missing (camera {VIEWS[view]})."
-            loaded.missing.append(absent)
+            continue
+        loaded.missing.append(f"{recording}: the {view} view is missing (camera {VIEWS[view]}).")
     return found
 
 
@@ -205,8 +204,8 @@ def _read_lists(
     defects, named = list(TASKS[title].defects), f"{len(handles)} video names for"
     if len(lists) != len(handles):
         views = collapse_views(lists)
-        collapsed = f"lists of camera views were collapsed to {len(views)} recordings"
-        defects.append(f"{len(lists)} {collapsed}")
+        collapsed = f"camera views were collapsed to {len(views)} recordings"
+        defects.append(f"{len(lists)} lists of {collapsed}")
     if len(views) != len(handles):
         defects.append(f"{named} {len(views)} recordings, which are therefore numbered")
         handles = [f"{title} {place + 1:02d}" for place in range(len(views))]

@@ -80,9 +80,7 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
                     segments += [Segment(start, end, names[description])] * (start >= 0)
                 except AnnotationError as error:
                     loaded.problems.append(f"{steps_file}: recording {name}: {error}")
-            omitted = [
-                (description, "missing step") for description, start, _ in steps if start < 0
-            ]
+            omitted = [(step, "missing step") for step, start, _ in steps if start < 0]
             marked = errors.get(name) or omitted
             wrong = tuple((names.get(step, step_name(step)), what) for step, what in marked)
             video = shelf.video([name], segments, vocabulary, RATE, about=about, errors=wrong)

@@ -75,8 +75,8 @@ def read_segmentation(place: Path, loaded: Loaded, rate: Rate | None = None) -> 
     with refusals(folder):
         frames_per_second = options.needed_rate()
     if lines.find_mapping(folder / "any") is None:
-        absent = f"{place / 'mapping.txt'}: absent; steps have the order of the labels."
-        loaded.missing.append(absent)
+        what = "absent; steps have the order of the labels."
+        loaded.missing.append(f"{place / 'mapping.txt'}: {what}")
     tasks: dict[str, list[TaskVideo]] = {}
     for path in sorted(folder.glob("[!.]*")):
         name = path.name.removesuffix(".txt")

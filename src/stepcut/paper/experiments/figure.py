@@ -8,6 +8,7 @@ from typing import Any
 from stepcut.colours import BACKGROUND_COLOUR, colour
 from stepcut.errors import DataError, choose
 from stepcut.features.backbones.runtime import choose_device
+from stepcut.order.orders import grouped
 from stepcut.paper.cnc.settings import choose_preset
 from stepcut.paper.experiments.material import Source
 from stepcut.paper.experiments.run import Cell, Work, predict, read_row, score_pair, segment
@@ -146,11 +147,12 @@ def draw_correspondences(
     from matplotlib.image import imread
     from matplotlib.patches import ConnectionPatch, Patch
 
-    first: dict[str, list[float]] = {}
-    for timeline in timelines.values():
-        for step in timeline.steps:
-            if longest := _longest(timeline, step):
-                first.setdefault(step, []).append(longest.start / timeline.end)
+    first = grouped(
+        (step, longest.start / timeline.end)
+        for timeline in timelines.values()
+        for step in timeline.steps
+        if (longest := _longest(timeline, step))
+    )
     often = sorted(first, key=lambda step: -len(first[step]))[:SHOWN]
     shared = sorted(often, key=lambda step: sum(first[step]) / len(first[step]))
     paint = {step: colour(number) for number, step in enumerate(shared)}

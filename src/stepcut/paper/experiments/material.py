@@ -142,8 +142,9 @@ class Source:
         if kind is None:
             lengths = {name: v.duration or task.timelines[name].end for name, v in true.items()}
             return Material(task, view, lengths) if lengths else None
-        read = self._read(true, kind) if isinstance(kind, str) else self._extract(true, kind)
-        found, notes = read
+        found, notes = (
+            self._read(true, kind) if isinstance(kind, str) else self._extract(true, kind)
+        )
         if not found:
             return None
         rates = sorted({one.rate for one, _ in found.values()})
@@ -191,9 +192,8 @@ class Source:
             if isinstance(one.rows, np.memmap) and one.rows.filename is not None
         }
         if not found:
-            raise DataError(
-                f"none of the {len(names)} videos of a task is usable. {' '.join(notes[:2])}"
-            )
+            why = " ".join(notes[:2])
+            raise DataError(f"none of the {len(names)} videos of a task is usable. {why}")
         return found, notes
 
     def _find_tasks(self) -> tuple[str, list[tuple[str, Task]]]:
@@ -202,11 +202,9 @@ class Source:
         for view, found in seen.items():
             names = {task.name: task for task in found}
             spelled = {each.casefold(): each for each in names}
-            wanted = names if self.tasks is None else self.tasks
-            if self.datasets and self.tasks is not None:
-                wanted = [each for each in self.tasks if each.casefold() in spelled]
-            for each in wanted:
-                chosen.append((view, choose("task", spelled.get(each.casefold(), each), names)))
+            for each in names if self.tasks is None else self.tasks:
+                if each.casefold() in spelled or not self.datasets:
+                    chosen.append((view, choose("task", spelled.get(each.casefold(), each), names)))
         return name, chosen
 
     def _load(self) -> tuple[str, dict[str, list[Task]]]:
@@ -292,11 +290,8 @@ class Source:
             "about 10"
         )
         if most > free:
-            raise DataError(
-                f"{cost}. Choose a folder on a larger disk (--out, STEPCUT_CACHE), or --maps "
-                "stream (one task at a time).",
-                path=place,
-            )
+            fix = "Choose a folder on a larger disk (--out, STEPCUT_CACHE), or --maps stream"
+            raise DataError(f"{cost}. {fix} (one task at a time).", path=place)
         return cost
 
 
@@ -314,9 +309,7 @@ def _describe(one: Features, kind: str | FeatureSpec) -> str:
     name = str(kind) if spec is None else spec.backbone
     layer = (spec and spec.layer) or ("conv4c" if name == "resnet50" else "")
     maps = "maps of {} x {}".format(*one.rows.shape[2:]) if one.rows.ndim == 4 else ""
-    return " ".join(
-        word for word in (name, layer, maps, f"at {float(one.rate):g} per second") if word
-    )
+    return " ".join(filter(None, (name, layer, maps, f"at {float(one.rate):g} per second")))
 
 
 def _which(data: str) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from stepcut.evaluation.protocols import PROTOCOLS
 from stepcut.files.atomic import read_json, write_json
 from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.files.names import safe_name
+from stepcut.order.orders import grouped
 from stepcut.paper.datasets import DATASETS
 from stepcut.tables import Cell, Spread, Table
 
@@ -105,10 +106,8 @@ class Results:
             if absent := sorted(PARTS - record.keys()):
                 raise ValueError(f"missing {', '.join(absent)}")
         except (OSError, ValueError) as error:
-            raise DataError(
-                f"{path} is not a readable results file ({error}). Run the experiment again.",
-                path=path,
-            ) from error
+            what = f"is not a readable results file ({error}). Run the experiment again."
+            raise DataError(f"{path} {what}", path=path) from error
         return cls(record)
 
     def table(self, protocol: str | None = None) -> Table:
@@ -134,7 +133,7 @@ class Results:
             [
                 self._settings(),
                 *self._verdicts(shown[0]),
-                *self._on_published(body),
+                *self._published_on(body),
                 *self._notes(),
             ],
             bold=_best(body, filled, len(heads)),
@@ -165,9 +164,7 @@ class Results:
         varied: list[list[str | int]] = []
         if self.experiment.views:
             known = table if self.record["data"] == "egoprocel" else []
-            varied.append(
-                sorted({*(str(key[1]) for key in ours), *(each["camera"] for each in known)})
-            )
+            varied.append(sorted({str(key[1]) for key in ours} | {one["camera"] for one in known}))
         if self.experiment.steps:
             varied.append(list(self.experiment.steps))
         return [(name, *rest) for name in names for rest in product(*varied)]
@@ -213,14 +210,17 @@ class Results:
         """The cells of every row in the order of the table; custom rows are last."""
         varied = ["row", *(["view"] * self.experiment.views)]
         varied += ["steps"] if self.experiment.steps else []
-        found: dict[Key, Cells] = {}
-        for record in self.record["cells"]:
-            cell = {**record["cell"], **{name: record.get(name) for name in ("figures", "videos")}}
-            found.setdefault(tuple(cell[name] for name in varied), []).append(cell)
+        cells = (
+            {**one["cell"], "figures": one.get("figures"), "videos": one.get("videos")}
+            for one in self.record["cells"]
+        )
+        found: dict[Key, Cells] = grouped(
+            (tuple(cell[name] for name in varied), cell) for cell in cells
+        )
         order = [*self.experiment.rows, *(str(key[0]) for key in found)]
-        return {
-            key: found[key] for key in sorted(found, key=lambda k: (order.index(str(k[0])), *k[1:]))
-        }
+        return dict(
+            sorted(found.items(), key=lambda one: (order.index(str(one[0][0])), *one[0][1:]))
+        )
 
     def _protocols(self, wanted: str | None) -> list[str]:
         shown = [wanted] if wanted else [self.experiment.protocol, *self.experiment.also]
@@ -235,10 +235,7 @@ class Results:
         return parts[task].part if self.record["data"] == "egoprocel" and task in parts else task
 
     def _by_column(self, cells: Cells) -> dict[str, Cells]:
-        parts: dict[str, Cells] = {}
-        for cell in cells:
-            parts.setdefault(self._column(cell), []).append(cell)
-        return parts
+        return grouped((self._column(cell), cell) for cell in cells)
 
     def _figures(self, cells: Cells, protocol: str, columns: list[str]) -> list[Cell]:
         parts, values = self._by_column(cells), list[Cell]()
@@ -259,17 +256,14 @@ class Results:
         steps = str(key[-1] if self.experiment.steps else self.record["steps"])
         wanted = {"table": self.experiment.name, "row": key[0], "protocol": protocol}
         wanted["camera"] = key[1] if self.experiment.views else ""
+        figures = self.experiment.figures
         known = {
-            each["column"]: {
-                name: float(each[name]) for name in self.experiment.figures if each[name]
-            }
+            each["column"]: {name: float(each[name]) for name in figures if each[name]}
             for each in read_published()
             if wanted.items() <= each.items() and each["K"] in ("", steps)
             if self.experiment.datasets or self.record["data"] == "egoprocel"
         }
-        grid = [
-            [known.get(c, {}).get(figure) for figure in self.experiment.figures] for c in columns
-        ]
+        grid = [[known.get(c, {}).get(figure) for figure in figures] for c in columns]
         cells: list[Cell] = [cell for row in grid for cell in row]
         for values in zip(*grid, strict=True) if len(columns) > 1 else ():
             known_ones = [value for value in values if value is not None]
@@ -299,7 +293,7 @@ class Results:
             f"{seeds[0]} to {seeds[-1]}, stepcut {record['versions']['stepcut']}."
         )
 
-    def _on_published(self, body: list[list[Cell]]) -> Iterable[str]:
+    def _published_on(self, body: list[list[Cell]]) -> Iterable[str]:
         if not any("(published)" in str(row[0]) for row in body):
             return
         if "conv4c maps" not in str(self.record["features"]):
@@ -343,10 +337,8 @@ def _best(body: list[list[Cell]], filled: set[int], first: int) -> frozenset[tup
     best = set()
     for place in range(first, len(body[0]) if len(filled) > 1 else 0):
         cells = {row: body[row][place] for row in filled}
-        means = {
-            row: cell.mean if isinstance(cell, Spread) else cell for row, cell in cells.items()
-        }
-        values = {row: mean for row, mean in means.items() if isinstance(mean, float)}
+        means = ((row, getattr(cell, "mean", cell)) for row, cell in cells.items())
+        values = {row: mean for row, mean in means if isinstance(mean, float)}
         if values and max(values.values()) > min(values.values()):
             best |= {(row, place) for row in values if values[row] == max(values.values())}
     return frozenset(best)
@@ -354,10 +346,11 @@ def _best(body: list[list[Cell]], filled: set[int], first: int) -> frozenset[tup
 
 def _by_video(cells: Cells, protocol: str) -> dict[str, float]:
     """F1 of each video, the mean over seeds; empty in results of version 0.3."""
-    found: dict[str, list[float]] = {}
-    for cell in cells:
-        for video, f1 in ((cell["videos"] or {}).get(protocol) or {}).items():
-            found.setdefault(f"{cell['view']} {cell['task']} {video}", []).append(f1)
+    found = grouped(
+        (f"{cell['view']} {cell['task']} {video}", f1)
+        for cell in cells
+        for video, f1 in ((cell["videos"] or {}).get(protocol) or {}).items()
+    )
     return {video: float(np.mean(each)) for video, each in found.items()}
 
 

@@ -449,9 +449,9 @@ def run_experiment(
             if maps == "stream":
                 shutil.rmtree(source.place / "maps", ignore_errors=True)
         if not materials:
-            what = f"no task of {data} has features {[*source.kinds.values()]} and annotated"
+            lacks = f"no task of {data} has features {[*source.kinds.values()]} and annotated"
             fix = "timelines. Choose other features or tasks."
-            raise DataError(f"{what} {fix}", setting="data", value=data)
+            raise DataError(f"{lacks} {fix}", setting="data", value=data)
     described = " and ".join(dict.fromkeys(filter(None, (each.described for each in materials))))
     encoded = any(row.trained for row in chosen)
     notes = [f"As {preset}, except for: {'; '.join(PRESETS[preset])}."] if preset else []
