@@ -78,7 +78,7 @@ def learn_expectations(
         return observe(mine[0], rate, *mine[1:])
 
     def embedded(fold: int, place: int, video: Observed, kept: Rows | None = None) -> Observed:
-        """As seen by the model that was trained without this fold."""
+        """What the model that was trained without this fold sees of the video."""
         if new.embed is None or video.slices is None:
             return video
         return replace(video, slices=slice_video(new.embed(fold, place, kept), video.labels))

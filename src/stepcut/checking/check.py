@@ -204,7 +204,7 @@ def duration(pace: Scale, seconds: float, part: Occurrence, step: int | None = N
 
 
 def _due(sign: Sign, video: Observed, graph: ProcedureGraph) -> Sign:
-    """Where it was done, or due: after its preconditions, before the first step it must precede."""
+    """Place the sign where the step was done, or due: before the first that it must precede."""
     step, first = sign.step, video.first
     if step in first:
         return sign._replace(start=first[step].start, end=first[step].end)

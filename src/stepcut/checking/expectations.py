@@ -189,7 +189,7 @@ class Expectations:
 
     @cached_property
     def _hits(self) -> dict[str, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-        """By kind: whether each altered copy raises an alarm, its removed step and its video."""
+        """Whether each altered copy raises an alarm, its removed step and its video, by kind."""
         normal = self._places[0]
         least = self.false_alarms / self._caution / max(len(self.invariant), 1)
         found = {}
@@ -214,7 +214,7 @@ class Expectations:
 
     @property
     def detects(self) -> dict[str, float]:
-        """By kind of fault; of a missing step, that of the critical ones."""
+        """Detection rate by kind of fault; of a missing step, that of the critical ones."""
         found = {kind: float(np.mean(hits)) for kind, (hits, *_) in self._hits.items()}
         by_step = self.detects_step
         if critical := self.severity.critical & by_step.keys():

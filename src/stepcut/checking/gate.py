@@ -172,7 +172,7 @@ def look(video: Features, inputs: Inputs | None) -> Camera:
 
 
 def look_at(rows: Floats, rate: float, end: float, inputs: Inputs) -> Camera:
-    """Where projected rows (T, WIDTH) show nothing, or another scene than all references."""
+    """Find where projected rows (T, WIDTH) show nothing, or another scene than all references."""
     changes = _changes(rows)
     stills = _still(changes, inputs.change)
     found = [

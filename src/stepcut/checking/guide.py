@@ -235,7 +235,7 @@ class Guide:
 
     @property
     def expected_alarms(self) -> float:
-        """In a normal video: the sum of the chances that can raise an alarm."""
+        """False alarms to expect in a normal video: the sum of the chances that can raise one."""
         usual, rare = self.expectations.usual, self._rare
         chances = [usual.missing(step) for step in usual.occurs]
         chances += [usual.repeated(step, 1 + max(usual.repeats[step])) for step in usual.occurs]
@@ -337,7 +337,7 @@ class Guide:
         return signs
 
     def _alarm(self, sign: Sign) -> list[Alert]:
-        """If the sign is rare in normal videos; of a critical step that is due, always."""
+        """Raise an alarm if the sign is rare in normal videos, or a critical step is due."""
         key, critical = (sign.kind, sign.step), self.expectations.severity.critical
         always = sign.kind == "missed" and sign.step in critical
         if (sign.chance >= self._rare and not always) or key in self.reported:

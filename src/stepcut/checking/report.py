@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 
-from stepcut.tables import data_frame
+from stepcut.tables import Cell, Table, data_frame
 from stepcut.timeline import clock
 
 # `input`: the video cannot be judged
@@ -298,13 +298,12 @@ class Report:
         return [*([self.power] if self.deviates else []), *([note] if self.note else [])]
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{clock(f.start)}</td><td>{f.kind}</td>"
-            f"<td>{escape(f.reason)}</td><td>{f.confidence:.0%}</td></tr>"
-            for f in self.findings
-        )
-        head = "<tr><th>time</th><th>what</th><th>why</th><th>confidence</th></tr>"
-        table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
+        found: list[list[Cell]] = [
+            [clock(one.start), one.kind, one.reason, f"{one.confidence:.0%}"]
+            for one in self.findings
+        ]
+        columns = ["time", "what", "why", "confidence"]
+        table = Table(columns, found)._repr_html_() if found else ""
         # Names may be right-to-left.
         lines = [step._line(f"<bdi>{escape(step.name)}</bdi>") for step in self.steps]
         steps = "".join(f"<li>{line}</li>" for line in lines)
@@ -325,7 +324,7 @@ def is_accepted(accepted: Collection[Accepted], kind: str, step: int | None, vid
 
 
 def without_accepted(report: Report, accepted: Collection[Accepted]) -> Report:
-    """If no other finding is left, the report does not deviate."""
+    """Remove accepted findings; if none is left, the report does not deviate."""
 
     def fine(kind: str, step: int | None) -> bool:
         return is_accepted(accepted, kind, step, report.video)

@@ -95,7 +95,7 @@ def read_severity(
 def parse_severity(
     record: Any, names: Sequence[str], where: str = SEVERITY_FILE, former: Mapping[str, int] = NONE
 ) -> Severity:
-    """From step numbers, current or `former` names; one of a negative number is passed over."""
+    """Parse step numbers and names, also `former` ones; steps that are gone are passed over."""
 
     def number(step: int | str) -> int:
         found = _number(step, names, former) if isinstance(step, str) else None
@@ -144,7 +144,7 @@ class Rule(msgspec.Struct, frozen=True):
         return f"{step} {', '.join(words) or self.kind}"
 
     def renamed(self, steps: Sequence[str], former: Mapping[str, int] = NONE) -> "Rule":
-        """With the current names of its steps; unknown names stay."""
+        """Return the rule with the current names of its steps; unknown names stay."""
 
         def current(name: str) -> str:
             number = _number(name, steps, former)
@@ -242,7 +242,7 @@ def check_rules(rules: Sequence[Rule]) -> None:
 
 
 def _number(name: str, steps: Sequence[str], former: Mapping[str, int]) -> int | None:
-    """Of the step that is, or was, written as `name`."""
+    """The number of the step that is, or was, written as `name`."""
     for written in (name, _bare(name)):
         for numbers in ({step: number for number, step in enumerate(steps)}, former):
             if (found := spell([written], list(numbers))[written]) in numbers:
@@ -287,7 +287,7 @@ def broken_rules(
     end: float,
     ended: bool = True,
 ) -> list[Finding]:
-    """While a video goes on, only those that nothing later can mend."""
+    """Find broken rules; while a video goes on, only those that nothing later can mend."""
     named = [(name_of(part.step, steps), part) for part in parts]
     findings = []
     for rule in rules:

@@ -94,7 +94,7 @@ class Observed:
 
     @cached_property
     def mean_times(self) -> dict[int, float]:
-        """From 0 (start of the video) to 1 (end)."""
+        """The mean time of each step, from 0 (start of the video) to 1 (end)."""
         return {
             step: sum(one.spent * (one.start + one.end) / 2 for one in done)
             / (self.spent[step] * self.seconds)
@@ -213,7 +213,7 @@ def _align(cost: Floats) -> tuple[float, Floats]:
 
 
 class Scale(NamedTuple):
-    """Of observations; a new value follows a t-distribution."""
+    """Middle and spread of observations; a new value follows a t-distribution."""
 
     middle: Amount
     spread: Annotated[float, Meta(ge=0, lt=1e6)]
@@ -221,7 +221,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, values: Any, prior: Any) -> Self:
-        """From values (n,) or (m, n), with a `prior` spread."""
+        """Estimate from values (n,) or (m, n), with a `prior` spread."""
         values, table = np.asarray(values), np.ndim(values) > 1
         middle, number = values.mean(axis=-1, keepdims=table), values.shape[-1]
         squares = ((values - middle) ** 2).sum(axis=-1, keepdims=table) + PRIOR * prior**2
@@ -235,7 +235,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def of_logs(cls, logs: Sequence[float], pooled: float) -> Self:
-        """From log seconds, with a spread shrunk towards the `pooled` variance."""
+        """Estimate from log seconds, with a spread shrunk towards the `pooled` variance."""
         if not logs:
             return cls(0.0, math.sqrt(pooled), 0)
         variance = (float(np.var(logs)) * len(logs) + PRIOR * pooled) / (len(logs) + PRIOR)
@@ -292,7 +292,7 @@ class Presence:
 
 
 def learn_presence(done: Floats, absent: Floats) -> Presence:
-    """From the evidence (N, K) with and without the rows of a step; NaN if it is not shown."""
+    """Learn from the evidence (N, K) with and without the rows of a step; NaN if not shown."""
     shown = ~np.isnan(done)
     if not shown.any():
         return Presence()
@@ -429,7 +429,7 @@ def good_turing(events: Sequence[tuple[int, int]]) -> float:
 
 
 def swap_chances(first: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], float]:
-    """That a normal video does b before a, for pairs mostly done in this order.
+    """Probability that a normal video does b before a, for pairs mostly done in this order.
 
     `first` counts the videos in which a was done before b.
     """

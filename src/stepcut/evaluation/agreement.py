@@ -19,7 +19,7 @@ from stepcut.timeline import BACKGROUND, Segment, Timeline, is_unnamed
 
 
 class Stretch(NamedTuple):
-    """In which neither timeline changes; a gap is the step `(no step)`."""
+    """A stretch of time in which neither timeline changes; a gap is the step `(no step)`."""
 
     start: float
     end: float
@@ -28,7 +28,7 @@ class Stretch(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """In one video, or in several together."""
+    """Agreement in one video, or in several together."""
 
     seconds: float
     same: float  # share of time with the same label
@@ -41,7 +41,7 @@ class Agreement(NamedTuple):
 
 
 def agree(pairs: Sequence[tuple[Timeline, Timeline]], tolerance: float = 1.0) -> Agreement:
-    """Over all videos; steps match by name, boundaries up to `tolerance` seconds apart."""
+    """Compare all videos; steps match by name, boundaries up to `tolerance` seconds apart."""
     check_number("tolerance", tolerance, 0)
     mass: dict[tuple[str, str], float] = defaultdict(float)
     matched, boundaries = list[float](), 0
@@ -100,7 +100,7 @@ def stretches(first: Timeline, second: Timeline) -> list[Stretch]:
 def match_boundaries(
     first: Sequence[float], second: Sequence[float], tolerance: float
 ) -> list[tuple[float, float]]:
-    """As many pairs as possible within the `tolerance`, at the least total distance."""
+    """Pair as many as possible within the `tolerance`, at the least total distance."""
     apart = np.abs(np.subtract.outer(first, second))
     near = apart <= tolerance
     # One more pair is worth more than all distances together.

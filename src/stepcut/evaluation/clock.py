@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, as_items, wrong
 from stepcut.features.find import natural
@@ -17,6 +16,7 @@ from stepcut.features.spec import VECTORS
 from stepcut.files.addresses import as_path
 from stepcut.files.names import match_videos, plain, short_names
 from stepcut.formats import read_folder
+from stepcut.methods.inputs import Labels
 from stepcut.order.orders import grouped
 from stepcut.plugins import find
 from stepcut.procedure.folder import is_procedure
@@ -55,7 +55,7 @@ class Opened(NamedTuple):
 
 
 def open_rows(source: Any, reading: Mapping[str, Any] = NOTHING) -> dict[str, list[Opened]]:
-    """By name, each with a run per seed; `reading` is for label files."""
+    """Open each row by name, with a run per seed; `reading` is for label files."""
     timelines = isinstance(source, Mapping) and all(
         isinstance(one, Timeline) for one in source.values()
     )
@@ -118,14 +118,14 @@ def read_truth(truth: Any, reading: Mapping[str, Any] = NOTHING) -> Known:
 @dataclass
 class Pair:
     videos: list[str]
-    pred: list[NDArray[np.int64]]
-    true: list[NDArray[np.int64]]
+    pred: list[Labels]
+    true: list[Labels]
     clusters: list[str]  # of the predicted steps, indexed by `pred`
     steps: list[str]  # of the annotated steps, indexed by `true` minus one
     notes: list[str] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)  # samples up to the end of each annotation
 
-    def by_name(self) -> list[NDArray[np.int64]]:
+    def by_name(self) -> list[Labels]:
         """The predictions in the numbers of the annotated steps with the same name, from 0.
 
         Other names get the numbers after them; `step 1` only matches the very same placeholder.

@@ -8,14 +8,14 @@ an unusual order. The p-values of all rows that vary are corrected together afte
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations, groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.evaluation.budget import error_note, is_unchecked, true_range
 from stepcut.methods import METHODS
+from stepcut.methods.inputs import Array, Labels
 from stepcut.order.learn import count_first
 from stepcut.order.orders import counted, grouped
 from stepcut.tables import Cell, Spread, Table
@@ -24,13 +24,11 @@ from stepcut.timeline import Timeline
 LEVEL = 0.05  # corrected p-values below count as a difference
 
 
-def baseline(
-    row: str, like: Sequence[NDArray[Any]], steps: int, seed: int = 0
-) -> list[NDArray[np.int64]]:
+def baseline(row: str, like: Sequence[Array], steps: int, seed: int = 0) -> list[Labels]:
     """Labels of a baseline of `NO_VIDEO`, as long as the arrays in `like`."""
     # The method only sees the number of the video, so that equal lengths get different labels.
     videos = [np.full((len(one), 1), number, dtype=np.float32) for number, one in enumerate(like)]
-    labels: list[NDArray[np.int64]] = METHODS[row](steps=steps, seed=seed).fit(videos).labels_
+    labels: list[Labels] = METHODS[row](steps=steps, seed=seed).fit(videos).labels_
     return labels
 
 
@@ -76,7 +74,7 @@ def compare_videos(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Di
 
 
 def adjust(ps: Sequence[float]) -> list[float]:
-    """By the method of Holm."""
+    """Adjust several p by the method of Holm."""
     adjusted, most = [0.0] * len(ps), 0.0
     for rank, place in enumerate(sorted(range(len(ps)), key=lambda place: ps[place])):
         most = max(most, min(1.0, (len(ps) - rank) * ps[place]))

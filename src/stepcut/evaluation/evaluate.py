@@ -11,7 +11,6 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, OptionError, as_items
 from stepcut.evaluation.clock import (
@@ -33,7 +32,7 @@ from stepcut.evaluation.clock import (
 from stepcut.evaluation.compare import above_uniform, adjust, baseline, compare_videos
 from stepcut.evaluation.metrics import edge_rates
 from stepcut.evaluation.protocols import PROTOCOLS, Protocol, find_protocol
-from stepcut.evaluation.score import Score, score
+from stepcut.evaluation.score import Array, Score, score
 from stepcut.files.names import match_videos, plain
 from stepcut.order import graph_of_labels
 from stepcut.order.learn import close_order, reduce_order
@@ -42,7 +41,6 @@ from stepcut.tables import Cell, Spread, Table
 from stepcut.timeline import Timeline
 from stepcut.version import __version__
 
-Array = NDArray[np.int64]
 # Shares of all frames of all activities, and the first class that counts
 POOLED = {"MoF": 1, "MoF all": 0}
 

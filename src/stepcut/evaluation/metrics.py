@@ -30,7 +30,7 @@ def count(pred: Labels, true: Labels, clusters: int, steps: int) -> NDArray[np.i
 
 
 def rates(both: float, predicted: float, actual: float) -> Rates:
-    """From frames in `both`, `predicted` and `actual`; 0 for 0 / 0."""
+    """Scores from frames in `both`, `predicted` and `actual`; 0 for 0 / 0."""
     together = predicted + actual
     return Rates(
         both / predicted if predicted else 0.0,
@@ -45,7 +45,7 @@ def mean_rates(figures: list[Rates]) -> Rates:
 
 
 def harmonic(figures: Rates) -> Rates:
-    """With F1 the harmonic mean of precision and recall."""
+    """Replace F1 by the harmonic mean of precision and recall."""
     both = figures.precision + figures.recall
     return figures._replace(f1=2 * figures.precision * figures.recall / both if both else 0.0)
 
@@ -125,7 +125,7 @@ def majority_f1(shares: NDArray[np.float64], predicted: int) -> float:
 
 
 def kendall(found: Sequence[Hashable], true: Sequence[Hashable]) -> float:
-    """Of two orders over their common steps, each once; nan for fewer than two."""
+    """Kendall's tau of two orders over their common steps; nan for fewer than two."""
     place = {step: i for i, step in enumerate(true)}
     shared = [place[step] for step in found if step in place]
     pairs = list(combinations(shared, 2))

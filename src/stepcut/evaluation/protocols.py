@@ -198,12 +198,12 @@ def _useful(matching: Matching, counts: Counts) -> Matching:
 
 
 def rate_strict(counts: Counts, matching: Matching) -> Rates:
-    """Over all steps that occur; a step without a cluster scores 0."""
+    """Average over all steps that occur; a step without a cluster scores 0."""
     return _mean_of(each_step(counts, matching), _steps_of(counts))
 
 
 def rate_classes(counts: Counts, matching: Matching) -> Rates:
-    """Over all classes that occur, including background; without a cluster they score 0."""
+    """Average over all classes that occur, with background; without a cluster they score 0."""
     return _mean_of(each_step(counts, matching), counts)
 
 
@@ -213,7 +213,7 @@ def _mean_of(figures: dict[int, Rates], counts: Counts) -> Rates:
 
 
 def rate_paper(counts: Counts, matching: Matching) -> Rates:
-    """Over the matched classes that occur; F1 from mean precision and mean recall.
+    """Average over the matched classes that occur; F1 from mean precision and mean recall.
 
     K clusters match up to K classes; a class that is matched to an empty cluster scores 0.
     """

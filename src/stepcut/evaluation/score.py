@@ -43,7 +43,7 @@ class StepScore(NamedTuple):
 
 
 class VideoScore(NamedTuple):
-    """Under its matching, in percent (tau from -1 to 1)."""
+    """Scores under the matching of the video, in percent (tau from -1 to 1)."""
 
     precision: float
     recall: float

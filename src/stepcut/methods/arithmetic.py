@@ -19,7 +19,7 @@ SPARE, PASSES = 32, 6
 
 
 class Computed(Sequence[Made], Generic[Item, Made]):
-    """Of `make(item)`, at every access, so that large results need no memory."""
+    """A sequence of `make(item)`, computed at every access, so that it needs no memory."""
 
     def __init__(self, make: Callable[[Item], Made], items: Sequence[Item]) -> None:
         self.make, self.items = make, items
@@ -72,7 +72,7 @@ def scatter(videos: Iterable[Floats]) -> Floats:
 
 
 def strongest_directions(videos: Sequence[Floats], count: int) -> tuple[Floats, Floats]:
-    """Of all rows of centred videos (T, d), (d, count), and their variances.
+    """Principal directions of all rows of centred videos (T, d), (d, count), and their variances.
 
     Beyond `EXACT` dimensions by subspace iteration (Halko, Martinsson and Tropp 2011), linear in
     d: `PASSES` times, B <- orth( sum X' X B ), from a random B with `SPARE` additional columns.

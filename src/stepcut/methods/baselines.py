@@ -99,7 +99,6 @@ class KMeans(CentreMethod):
     restarts: int = setting(10, "Number of starts of k-means.", 1, 10_000)
 
     def _find_centres(self, videos: list[Array]) -> Rows:
-        """Also learns the weight of time."""
         self.clock_ = np.zeros(())
         if self.prior > 0:
             plain = super()._prepare
@@ -215,7 +214,7 @@ def append_time(rows: Rows, weight: float) -> Rows:
 
 
 def time_order(labels: list[Labels], steps: int) -> Array:
-    """By the mean normalized time of their frames; steps without a frame come last."""
+    """Sort steps by the mean normalized time of their frames; steps without a frame come last."""
     times = np.concatenate([normalised_times(len(video)) for video in labels])
     joined: Array = np.concatenate(labels)
     count = np.bincount(joined, minlength=steps)
@@ -294,7 +293,7 @@ class TwFinch(PerVideo):
 
 @dataclass(eq=False, repr=False)
 class Spectral(PerVideo):
-    """Of the affinities exp(cosine / temperature), the zero-shot row of HiERO."""
+    """Spectral clustering of exp(cosine / temperature), the zero-shot row of HiERO."""
 
     temperature: float = setting(0.5, "Divisor of the cosine.", 0, above=True)
     window: float = setting(2.0, "Seconds of which rows are averaged before.", 0)

@@ -15,7 +15,7 @@ from stepcut.settings import check_number
 
 @dataclass(frozen=True)
 class Merge:
-    """Of two groups of steps."""
+    """Two groups of steps become one."""
 
     a: tuple[int, ...]
     b: tuple[int, ...]

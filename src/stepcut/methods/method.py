@@ -288,7 +288,7 @@ def _vectors(rows: Array) -> Array:
 
 
 def named_labels(prefix: str, labels: Sequence[Labels]) -> dict[str, Labels]:
-    """Of each video, as part of a `state`, for `saved_labels`."""
+    """Labels of each video as part of a `state`, for `saved_labels`."""
     return {f"{prefix}{number:05d}": each for number, each in enumerate(labels)}
 
 

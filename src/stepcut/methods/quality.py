@@ -90,7 +90,7 @@ class Quality(msgspec.Struct, frozen=True):
 
 
 def measure(labels: Sequence[Labels | None], held_out: Sequence[Labels], count: int) -> Quality:
-    """Of `count` steps, on videos that were labelled by a person and held out.
+    """Measure `count` steps on videos that were labelled by a person and held out.
 
     `labels` (T,) are -1 for background, -2 where nothing is labelled. With a_v the share of
     labelled rows of video v that is right, m its mean over n videos, s its SD, shrunk towards

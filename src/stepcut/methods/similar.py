@@ -1,4 +1,4 @@
-"""Videos compared by moments, rows of them: which to label next, and whether they show two tasks."""
+"""Compare videos by some rows of each: which to label next, and do they show two tasks."""
 
 from collections.abc import Sequence
 from typing import Any

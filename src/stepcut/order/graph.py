@@ -377,7 +377,7 @@ def _often(count: int, total: int) -> bool:
 
 
 def lines_of(name: str) -> list[str]:
-    """At most three lines; of a longer name, the beginning and the end."""
+    """Wrap into at most three lines; of a longer name, keep the beginning and the end."""
     lines = textwrap.wrap(name, 22)
     if len(lines) <= 3:
         return lines
@@ -385,7 +385,7 @@ def lines_of(name: str) -> list[str]:
 
 
 def to_dot(graph: ProcedureGraph) -> str:
-    """For Graphviz, as in `dot -Tsvg graph.dot`; optional steps are dashed."""
+    """The graph for Graphviz, as in `dot -Tsvg graph.dot`; optional steps are dashed."""
 
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -441,7 +441,7 @@ class _Saved(msgspec.Struct):
 def next_weights(
     graph: ProcedureGraph, done: Mapping[int, int], lasts: Collection[int], least: float = 0.0
 ) -> dict[int, float]:
-    """Of each step, and of `END`, to come next after steps were `done` so often.
+    """Weight of each step, and of `END`, to come next after steps were `done` so often.
 
     `lasts` has the previous step, or all that it may be; nothing at the start. `least` is the
     least readiness of every step, if `done` may contain errors.
@@ -542,5 +542,5 @@ def read_schema() -> dict[str, Any]:
 
 
 def identifier(step: int) -> str:
-    """Of a step; it does not change when the step is renamed."""
+    """Name a step so that it does not change when the step is renamed."""
     return f"step_{step}"

@@ -180,7 +180,7 @@ def _checked(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
 def _laid_out(
     done: Sequence[Sequence[int]], values: Sequence[Sequence[float]] | None, name: str, most: float
 ) -> Sequence[Sequence[float]]:
-    """Without numbers per segment, all are 1."""
+    """Check one number per segment; without numbers, all are 1."""
     needed = [len(sequence) for sequence in done]
     if values is None:
         return [[1.0] * count for count in needed]
@@ -200,7 +200,7 @@ def _laid_out(
 
 
 def main_places(sequence: Sequence[int], seconds: Sequence[float]) -> list[int]:
-    """Of the first long segment of each step in a video."""
+    """Place of the first long segment of each step in a video."""
     lengths = grouped(zip(sequence, seconds, strict=True))
     least = {step: LONG * max(own) / times_done(own) for step, own in lengths.items()}
     found: dict[int, int] = {}
@@ -232,7 +232,7 @@ def find_occurrences(
     sure: NDArray[np.floating[Any]] | None = None,
     sliver: float = SLIVER,
 ) -> list[Occurrence]:
-    """In order of time, from `labels` (T,), -1 for background; `sure` is the confidence, (T,).
+    """Find occurrences in order of time, from `labels` (T,) and their confidence `sure` (T,).
 
     Segments of one step that only background or slivers separate are one occurrence. Slivers are
     shorter than the share `sliver` of the video's time on the step, divided by its repetitions.
@@ -396,7 +396,7 @@ def misplaced_steps(kept: Floats, start: float) -> FoundOrder:
 
 
 def order_likelihood(closed: Bools, orders: Sequence[Sequence[int]]) -> float:
-    """Of whole `orders` in nats, less the cost of the edges; see above."""
+    """Log-likelihood of whole `orders` in nats, less the cost of the edges; see above."""
     nats, choices = 0.0, 0
     for order in orders:
         remaining = np.zeros(len(closed), dtype=bool)

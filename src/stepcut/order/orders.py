@@ -114,7 +114,7 @@ def name_of(step: int, names: Sequence[str]) -> str:
 
 
 def number_of(step: int | str, steps: Sequence[str]) -> int:
-    """Of a step that is given by number, or by name in any capitalization."""
+    """Number of a step that is given by number, or by name in any capitalization."""
     if isinstance(step, str) and (name := spell([step], steps)[step]) in steps:
         return steps.index(name)
     if isinstance(step, int | np.integer) and not isinstance(step, bool) and 0 <= step < len(steps):

@@ -53,7 +53,7 @@ class Chain:
 
 
 def build_chain(constraint: Constraint | None, rows: int, states: int, stride: int = 1) -> Chain:
-    """Of a video of `rows` rows, of which every `stride`-th is used."""
+    """The chain of a video of `rows` rows, of which every `stride`-th is used."""
     count = -(-rows // stride)
     free = Chain(
         np.arange(states),

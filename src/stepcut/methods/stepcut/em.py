@@ -55,7 +55,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Emission:
-    """Of every state, as estimated by the M-step."""
+    """The emission of every state, as estimated by the M-step."""
 
     weights: Floats  # (p, S)
     bias: Floats  # (S,)

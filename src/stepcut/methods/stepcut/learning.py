@@ -37,7 +37,7 @@ class Learned:
     observation: float
 
     def model(self, directions: Floats, emission: Emission | None = None) -> Model:
-        """Of features (d,) whose principal `directions` (d, p) it was learned on."""
+        """The model of features (d,) whose principal `directions` (d, p) it was learned on."""
         emission = emission or self.emission
         parts = np.split(np.asarray(emission.weights, dtype=np.float64), 3)
         return Model(

@@ -272,7 +272,7 @@ class StepCut(Method):
     # ---------- reading
 
     def read(self, features: Array) -> Reading:
-        """Its steps, the softened posterior, and the distance to the nearest step."""
+        """Read its steps, the softened posterior, and the distance to the nearest step."""
         check_fitted(self, "model_")
         [video] = check_videos([features], len(self.mean_))
         rows = centre(as_vectors(video))

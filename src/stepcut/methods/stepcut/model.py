@@ -97,7 +97,7 @@ class Appearance(Kept):
         return soft_normalise(smooth(rows @ self.axes, self.sigma), self.norm)
 
     def distance(self, view: Floats) -> Floats:
-        """Of each row of a `view` (T, p) to the nearest step, (T,)."""
+        """Distance of each row of a `view` (T, p) to the nearest step, (T,)."""
         return np.asarray(np.sqrt(squared_distances(view, self.centres).min(axis=1)))
 
     @property
@@ -108,7 +108,7 @@ class Appearance(Kept):
 def learn_appearance(
     slow: Sequence[Floats], labels: Sequence[Labels], count: int, plane: Floats, sigma: float
 ) -> Appearance:
-    """From centred videos (T, p), smoothed by `sigma` rows on a `plane` (d, p)."""
+    """Learn from centred videos (T, p), smoothed by `sigma` rows on a `plane` (d, p)."""
     axes = refined_axes(slow, labels, count)
     norm, views = project(slow, axes)
     sums, shown = step_sums(views, labels, count)
@@ -117,13 +117,13 @@ def learn_appearance(
 
 
 def most_likely(posterior: Floats) -> Labels:
-    """Of each row (T, S): a step, or -1 for the last one, background."""
+    """The most likely state of each row (T, S): a step, or -1 for the last one, background."""
     best = posterior.argmax(axis=1)
     return np.where(best == posterior.shape[1] - 1, BACKGROUND, best).astype(np.int64)
 
 
 def motion(rows: Floats, lag: int) -> Floats:
-    """x_(t + lag) - x_(t - lag) of (T, d), 0 beyond the ends: tells reaching from returning."""
+    """x_(t + lag) - x_(t - lag) of (T, d), where the ends repeat: tells reaching from returning."""
     place = np.arange(len(rows))
     return np.asarray(
         rows[np.minimum(place + lag, len(rows) - 1)] - rows[np.maximum(place - lag, 0)]
@@ -131,7 +131,7 @@ def motion(rows: Floats, lag: int) -> Floats:
 
 
 class Causal:
-    """From the past alone: a running mean, exponentials in place of Gaussians, the forward pass.
+    """Step probabilities from the past alone: running means, exponentials, the forward pass.
 
     `mean` (d,) and `length` in rows are those of the videos learned from.
     """

@@ -61,7 +61,7 @@ def discover(
 
 
 def look(videos: Sequence[Floats], count: int, sigma: float) -> tuple[EM, list[Floats], int]:
-    """EM over smoothed videos on slow axes; rows lightly smoothed, for change points; the stride."""
+    """EM over smoothed videos on slow axes; rows smoothed less, for change points; the stride."""
     axes = slow_axes(videos, sigma)
     stride = max(1, int(sigma / PER_WIDTH))  # smoothed rows in between add nothing
     slow = [smooth(rows, sigma)[::stride] for rows in videos]
@@ -84,7 +84,7 @@ def look(videos: Sequence[Floats], count: int, sigma: float) -> tuple[EM, list[F
 
 
 def run(em: EM, start: Floats, prior: float, iterations: int) -> Labels:
-    """From the probabilities `start` (R, K) to the likeliest steps (R,)."""
+    """Run EM from the probabilities `start` (R, K) to the likeliest steps (R,)."""
     em = replace(em, posterior=start, prior=prior * PRIOR)
     for _ in range(iterations):
         em.expect(em.maximise())

@@ -56,7 +56,7 @@ def slow_axes(videos: Sequence[Floats], sigma: float) -> Floats:
 
 
 def refined_axes(slow: Sequence[Floats], labels: Sequence[NDArray[np.int64]], steps: int) -> Floats:
-    """As `slow_axes` of videos smoothed before, with N the scatter within the labelled steps.
+    """Slow axes of videos smoothed before, with N the scatter within the labelled steps.
 
     It also holds what differs between videos in the same step, which the noise does not show.
     """

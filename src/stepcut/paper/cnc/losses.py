@@ -174,7 +174,7 @@ def rgwot(embeddings: Tensor, times: Tensor, mask: Tensor | None = None) -> Tens
 
 
 def _matched(embeddings: Tensor, times: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-    """Of all ordered pairs of videos: cosines (P, T, T), times and real frames of both (P, T)."""
+    """Cosines (P, T, T) of all ordered pairs of videos, times and real frames of both (P, T)."""
     u, t, real = _checked(embeddings, times, mask)
     u, count = unit(u), len(u)
     pair = torch.arange(count * (count - 1), device=u.device)
@@ -277,14 +277,14 @@ def _take(videos: Tensor, places: Tensor) -> Tensor:
 
 
 def _mean_of_means(each: Tensor, real: Tensor) -> Tensor:
-    """Over rows, of the mean over the real entries of a row; empty rows do not count."""
+    """Mean over rows of the mean over the real entries of a row; empty rows do not count."""
     counts = real.sum(1)
     rows = torch.where(real, each, 0).sum(1) / counts.clamp_min(1)
     return rows.sum() / (counts > 0).sum().clamp_min(1)
 
 
 def _full_precision(embeddings: Tensor) -> contextlib.AbstractContextManager[object]:
-    """Without autocast: half precision is too coarse for distances and logarithms."""
+    """Switch autocast off: half precision is too coarse for distances and logarithms."""
     return torch.autocast(device_type=embeddings.device.type, enabled=False)
 
 
@@ -316,7 +316,7 @@ def _checked(
 
 
 def soft_dtw(cost: Tensor, gamma: float = 0.1, lengths: Tensor | None = None) -> Tensor:
-    """Of `cost (B, N, M)`: `(B,)`; `lengths (B, 2)` counts the real rows and columns."""
+    """Soft-DTW of `cost (B, N, M)`, `(B,)`; `lengths (B, 2)` counts real rows and columns."""
     function: type[torch.autograd.Function] = _SoftDTW
     value: Tensor = function.apply(cost, gamma, lengths)
     return value if cost.dtype in (torch.float32, torch.float64) else value.float()

@@ -109,7 +109,6 @@ class CnC(Method):
         return choose_preset(self.as_published, self.as_released)
 
     def _preset(self, train: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Of the embedder and the segmenter."""
         if not self.preset:
             return {}, {}
         loss = train.get("loss", self.loss)
@@ -135,7 +134,7 @@ class CnC(Method):
         return dict(plain_numbers(group))
 
     def read(self, features: Array) -> Reading:
-        """Its embedding, cut by the segmenter; novelty is the distance to a step centre."""
+        """Embed and segment one video; novelty is the distance to a step centre."""
         check_fitted(self, "embedder_")
         [embedding] = self.embedder_.transform([features])
         read = self.segmenter_.read(embedding)
@@ -178,7 +177,7 @@ class CnC(Method):
 
     @classmethod
     def described(cls) -> dict[str, Setting]:
-        """Its own, `train.` and `loss.` of the embedder, `cut.` of the segmenters."""
+        """Settings of its own, `train.` and `loss.` of the embedder, `cut.` of the segmenters."""
         own = {name: x for name, x in settings_of(cls).items() if name not in ("train", "cut")}
         groups = [settings_of(kind) for kind in GROUPS.values()]
         grouped = {spelled(name): x for group in groups for name, x in group.items()}
@@ -217,7 +216,7 @@ class CnC(Method):
 
 
 def tune_backbone(spec: FeatureSpec) -> tuple[FeatureSpec, dict[str, str]]:
-    """For end-to-end training: frames as features, and the settings of the backbone of `spec`."""
+    """Frames as features, for end-to-end training, and the settings of the backbone of `spec`."""
     tuned = {name: getattr(spec, name) for name in ("backbone", "weights", "layer", "family")}
     if tuned["weights"] is not None:
         tuned["weights"] = str(Path(tuned["weights"]).absolute())
@@ -225,7 +224,7 @@ def tune_backbone(spec: FeatureSpec) -> tuple[FeatureSpec, dict[str, str]]:
 
 
 def cut_settings(segmenters: Iterable[str] = SEGMENTERS) -> set[str]:
-    """Of `segmenters`, without those that all methods share."""
+    """Settings of `segmenters`, without those that all methods share."""
     kinds: list[Any] = [find("method", name, METHODS, "segmenter") for name in segmenters]
     names = {name for kind in kinds for name in inspect.signature(kind).parameters}
     return names - {"steps", "rate", "seed"}

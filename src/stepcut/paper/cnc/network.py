@@ -99,7 +99,7 @@ class MapEncoder(Encoder):
         return cast(Tensor, self.project(x))
 
     def store(self, rows: NDArray[Any], device: torch.device) -> Tensor:
-        """As (T, h, w, C), in half precision for a GPU."""
+        """The maps as (T, h, w, C), in half precision for a GPU."""
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         maps = torch.from_numpy(np.array(rows)).to(device)
         return maps.permute(0, 2, 3, 1).to(dtype).contiguous().cpu()
@@ -203,7 +203,7 @@ def find_device(device: str | None) -> torch.device:
 
 
 def half_precision(device: torch.device, kind: str) -> torch.autocast:
-    """For maps and frames on a GPU; vectors gain nothing."""
+    """Use mixed precision for maps and frames on a GPU; vectors gain nothing."""
     return torch.autocast(
         device.type, dtype=torch.bfloat16, enabled=device.type == "cuda" and kind != "vectors"
     )

@@ -153,7 +153,7 @@ def find_loss(loss: Any) -> Any:
 
 
 def spelled(name: str) -> str:
-    """As on the command line: `train.frames`, `loss.margin`."""
+    """Spell a setting as on the command line: `train.frames`, `loss.margin`."""
     return f"{'loss' if HOME[name] == 'losses' else 'train'}.{name}"
 
 
@@ -182,7 +182,7 @@ def choose_preset(as_published: bool, as_released: bool) -> str:
 def preset_settings(
     name: str, loss: object, settings: Mapping[str, Any], rate: float, steps: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """For embedder and segmenters; docs/paper.md explains each.
+    """Settings of embedder and segmenters; docs/paper.md explains each.
 
     `settings` of the embedder decide the sizes. `rate` is in rows per second, `steps` is K.
     """
@@ -240,7 +240,7 @@ PRESETS = {
 def group_settings(
     settings: Mapping[str, Any], cuts: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of the embedder (`loss.`, `train.` or none) and of the segmenter (`cut.`, any of `cuts`)."""
+    """Split settings into those of the embedder (`loss.`, `train.` or none) and of `cuts`."""
     known = [*(f"cut.{name}" for name in sorted(cuts)), *map(spelled, HOME)]
     known += [f"train.{name}" for name in EXTRA]
     train: dict[str, Any] = {}

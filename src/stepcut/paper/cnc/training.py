@@ -132,7 +132,7 @@ def train(
     progress: Hook,
     checkpoint: str | os.PathLike[str] | None,
 ) -> Curve:
-    """In place; returns the loss curve. A `checkpoint` of another `run` is refused."""
+    """Train in place; return the loss curve. A `checkpoint` of another `run` is refused."""
     chosen: dict[str, Any] = {"lr": plan.learning_rate, "weight_decay": plan.weight_decay}
     weights = network.parameters()
     optimiser = torch.optim.Adam(weights, fused=True, capturable=plan.record, **chosen)

@@ -21,7 +21,7 @@ LAST = torch.channels_last
 
 
 class TunableBackbone(nn.Module):
-    """With trainable weights: RGB frames `(n, H, W, 3)` to maps `(n, C, h, w)`."""
+    """A trainable backbone: RGB frames `(n, H, W, 3)` become maps `(n, C, h, w)`."""
 
     mean: Tensor
     scale: Tensor
@@ -53,7 +53,7 @@ class TunableBackbone(nn.Module):
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any]) -> Self:
-        """With weights of 0."""
+        """Rebuild it from `settings()`, with weights of 0."""
         shapes = settings["shapes"].items()
         weights = {name: np.zeros(shape, np.float32) for name, shape in shapes}
         convs = {name: (w, np.zeros(len(w), np.float32)) for name, w in weights.items()}
@@ -62,7 +62,7 @@ class TunableBackbone(nn.Module):
 
 
 class Frames:
-    """As features, `(n, 3, 224, 224)`: the input of a trainable backbone."""
+    """Frames as features, `(n, 3, 224, 224)`: the input of a trainable backbone."""
 
     name, dim, size, fingerprint = "frames", 3, SIZE, "frames 1"
 

@@ -1,4 +1,4 @@
-"""`stepcut data`: list, describe, check, count and cite data sets; published features and results."""
+"""`stepcut data`: list, describe, check, count and cite data sets; published results."""
 
 import argparse
 from pathlib import Path

@@ -54,7 +54,7 @@ class TaskVideo:
     frames_last: bool = False
 
     def open_features(self, backbone: str, rate: Rate | None = None) -> Features:
-        """Of a `backbone`; `rate` counts if the file has none."""
+        """Open the features of a `backbone`; `rate` counts if the file has none."""
         path, rate = choose("backbone", backbone, self.features).absolute(), rate or self.rate or 1
         if path.suffix == ".txt":
             rows = np.loadtxt(path, dtype=np.float32, ndmin=2)
@@ -224,7 +224,7 @@ class Shelf:
         about: Mapping[str, str] | None = None,
         errors: tuple[tuple[str, str], ...] = (),
     ) -> TaskVideo:
-        """Of any of `names`, the first its own; `length` counts if no list or file has it."""
+        """The video of any of `names`; `length` counts if no list and no file has it."""
         name, file = names[0], next((self.videos[n] for n in names if n in self.videos), None)
         listed = next((self.lengths[n] for n in names if n in self.lengths), None)
         length = listed or (None if file is None else video_duration(file)) or length
@@ -290,7 +290,7 @@ MORE = ["segments", "hours", "video minutes", "segment seconds"]
 
 
 class Figures(NamedTuple):
-    """Of the annotated videos of one task or several: a row of the table."""
+    """A row of the table: figures of the annotated videos of one task or several."""
 
     task: str
     videos: int
@@ -307,7 +307,7 @@ class Figures(NamedTuple):
 
 
 def count(tasks: Sequence[Task], name: str = "total") -> Figures:
-    """Of `tasks` together, as a row called `name`."""
+    """Count `tasks` together, as a row called `name`."""
     timelines = [timeline for task in tasks for timeline in task.timelines.values()]
     lengths = [timeline.duration for timeline in timelines if timeline.duration]
     ratios = [covered(timeline) / timeline.duration for timeline in timelines if timeline.duration]

@@ -112,14 +112,14 @@ def _view_files(folder: Path, view: str, loaded: Loaded) -> dict[str, Path]:
 
 
 def camera_view(name: str) -> str:
-    """Of a CMU-MMAC file: by the camera number in its name, or else that number."""
+    """The view of a CMU-MMAC file, from the camera number in its name, or else that number."""
     match = re.search(r"_(\d{7})-\d+$", name)
     number = match[1] if match else ""
     return next((view for view, camera in VIEWS.items() if camera == number), number)
 
 
 def _same_folder(root: Path, place: str) -> Path | None:
-    """By name, ignoring case and punctuation."""
+    """Find a folder by name, ignoring case and punctuation."""
     here: Path | None = root
     for part in place.split("/"):
         folders = [] if here is None else [p for p in here.iterdir() if p.is_dir()]

@@ -37,7 +37,7 @@ Recording = tuple[str, dict[str, str], list[tuple[str, float, float]]]
 
 
 def read_captaincook4d(place: Path, loaded: Loaded) -> None:
-    """From `place`, or its subfolders with annotations; omitted steps (start -1) are errors."""
+    """Read `place`, or its subfolders with annotations; omitted steps (start -1) are errors."""
     alone = first_of(place, *PLACES) is not None
     for root in [place] if alone else sorted(p for p in place.iterdir() if p.is_dir()):
         if steps_file := first_of(root, *PLACES):
@@ -90,7 +90,7 @@ def _read_recipes(place: Path, steps_file: Path, loaded: Loaded) -> None:
 
 
 def step_name(description: str) -> str:
-    """A description without its leading verb, as in "Coat -Coat a cup", "melt-In a mug, melt it"."""
+    """Remove the leading verb, as in "Coat -Coat a cup" and "melt-In a mug, melt it"."""
     _verb, dash, rest = description.partition("-")
     return " ".join((rest if dash and rest.strip() else description).split())
 
@@ -145,7 +145,7 @@ def _read_errors(path: Path, loaded: Loaded) -> dict[str, list[tuple[str, str]]]
 
 
 def read_numbered(path: Path, steps: Sequence[str], loaded: Loaded) -> list[Segment]:
-    """From lines of step number, start and end; wrong ones are reported."""
+    """Read lines of step number, start and end; wrong ones are reported."""
     segments = []
     named = {str(number): step for number, step in enumerate(steps, start=1)}
     for line, text in enumerate(read_text(path).split("\n"), start=1):
@@ -217,7 +217,7 @@ def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def _as_steps(names: Sequence[str]) -> tuple[str, ...]:
-    """Without needless spaces; equal ones are told apart by their numbers."""
+    """Remove needless spaces; equal names are told apart by their numbers."""
     named = [" ".join(name.split()) for name in names]
     return tuple(tell_apart(enumerate(named, start=1)).values())
 
@@ -249,7 +249,7 @@ def read_procel(place: Path, loaded: Loaded) -> None:
 
 
 def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, list[Segment]]]:
-    """From MATLAB cells: `grammar` (K, 1), `key_steps_time` (N, 1) of (K, 1) of (m, 2)."""
+    """Read MATLAB cells: `grammar` (K, 1), `key_steps_time` (N, 1) of (K, 1) of (m, 2)."""
     from scipy.io import loadmat
 
     path = folder / "data.mat"
@@ -276,7 +276,7 @@ def _read_mat(folder: Path, loaded: Loaded) -> tuple[tuple[str, ...], dict[str, 
 
 
 def _video_names(path: Path, count: int, loaded: Loaded) -> list[str]:
-    """In readme.txt, or numbers if they do not match the annotated videos."""
+    """Names from readme.txt, or numbers if they do not match the annotated videos."""
     text = read_text(path) if path.is_file() else ""
     rows = [line.split("\t") for line in text.split("\n") if line.strip()]
     names = [row[1].strip() for row in rows if len(row) > 1]

@@ -29,7 +29,7 @@ def read(place: Path, loaded: Loaded, rate: Rate | None = None) -> None:
 def read_task(
     folder: Path, loaded: Loaded, rate: Rate | None = None, steps: tuple[str, ...] = ()
 ) -> Task:
-    """Of these `steps`, or of those that occur."""
+    """Read a task of these `steps`, or of those that occur."""
     shelf = Shelf(folder, find_videos(first_of(folder, "videos") or folder, loaded))
     timelines = _timelines(folder, loaded, rate)
     try:
@@ -112,7 +112,7 @@ def _activity(name: str, file: Path | None, place: Path) -> str:
 
 
 def read_kitchen(place: Path, loaded: Loaded) -> None:
-    """Its `graph.json` has the steps and their order."""
+    """Read a toy kitchen; its `graph.json` has the steps and their order."""
     if not (place / "graph.json").is_file():
         loaded.missing.append(
             f"{place}/graph.json: absent. Render a kitchen there: "

@@ -136,7 +136,7 @@ class Source:
                 log.warning("%s", cost)
 
     def material(self, view: str, task: Task) -> Material | None:
-        """Of a task from one view; None without usable videos."""
+        """The material of a task from one view; None without usable videos."""
         kind = self.kinds[view if self.datasets else ""]
         true = {v.name: v for v in task if v.timeline is not None and len(v.timeline)}
         if kind is None:
@@ -177,7 +177,7 @@ class Source:
         return found, notes
 
     def _extract(self, true: Mapping[str, TaskVideo], spec: FeatureSpec) -> Found:
-        """Of annotated videos; failed videos are excluded."""
+        """Extract features of annotated videos; failed videos are excluded."""
         names = {str(video.path): name for name, video in true.items() if video.path is not None}
         if not names:
             return {}, []

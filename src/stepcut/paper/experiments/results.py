@@ -228,7 +228,7 @@ class Results:
         return [choose_protocol(each, scored) for each in shown]
 
     def _column(self, of: Mapping[str, Any]) -> str:
-        """Of a task or cell: a part of EgoProceL, a data set, or a task."""
+        """Column of a task or cell: a part of EgoProceL, a data set, or a task."""
         if self.experiment.datasets:
             return str(of["view"])
         task, parts = str(of["task"]), DATASETS["egoprocel"].tasks
@@ -246,13 +246,13 @@ class Results:
         return values
 
     def _average(self, cells: Cells, figure: str, protocol: str) -> Spread:
-        """Over columns, as in the paper: every part has the same weight."""
+        """Mean over columns, as in the paper: every part has the same weight."""
         parts = self._by_column(cells).values()
         seeds = np.mean([_by_seed(part, figure, protocol) for part in parts], axis=0)
         return Spread.of(seeds.tolist())
 
     def _published(self, key: Key, protocol: str, columns: list[str]) -> list[Cell]:
-        """Of this row; empty without any for this data, K and protocol."""
+        """Published figures of this row; empty without any for this data, K and protocol."""
         steps = str(key[-1] if self.experiment.steps else self.record["steps"])
         wanted = {"table": self.experiment.name, "row": key[0], "protocol": protocol}
         wanted["camera"] = key[1] if self.experiment.views else ""

@@ -62,7 +62,7 @@ Settings = tuple[dict[str, Any], dict[str, Any]]  # Of the embedder and of the s
 
 @dataclass(frozen=True)
 class Row:
-    """Of a table: what embeds the frames, and what segments the embeddings."""
+    """A row of a table: what embeds the frames, and what segments the embeddings."""
 
     name: str
     # "none" (ignores the video), "raw" or "smooth" features, "method" (the segmenter is a whole
@@ -78,7 +78,7 @@ class Row:
 
     @property
     def loss_code(self) -> list[str]:
-        """Its source identifies what a custom loss computes."""
+        # The source identifies what a custom loss computes
         return [_source(find_loss(self.embedding))] if is_own(self.embedding) else []
 
     @property
@@ -175,7 +175,7 @@ class Work(NamedTuple):
 
     @property
     def settings(self) -> Settings:
-        """Of the row, then of all rows, then of the preset."""
+        """Settings of the row, then of all rows, then of the preset."""
         row = self.cell.row
         if row.embedding in ("none", "method"):
             return {}, dict(row.settings)
@@ -188,7 +188,7 @@ class Work(NamedTuple):
         return {**chosen[0], **train}, {**chosen[1], **cut}
 
     def file(self, kind: str, *made_of: Any) -> Path:
-        """In the cache, named by `kind` and `made_of`, the material and the version."""
+        """A cache file, named by `kind` and `made_of`, the material and the version."""
         whole = json.dumps([__version__, self.material.fingerprint, *made_of], sort_keys=True)
         return self.folder / kind / hashlib.sha256(whole.encode()).hexdigest()[:20]
 
@@ -263,7 +263,7 @@ def segment(work: Work) -> dict[str, NDArray[np.int64]]:
 
 
 def segmenter_settings(work: Work) -> dict[str, Any]:
-    """Of the segmenter of a cell, chosen or default."""
+    """Settings of the segmenter of a cell, chosen or default."""
     row, chosen = work.cell.row, work.settings[1]
     if row.embedding in ("none", "method"):
         return chosen
@@ -276,7 +276,7 @@ def segmenter_settings(work: Work) -> dict[str, Any]:
 
 
 def describe_segmenters(works: Iterable[Work]) -> str:
-    """Of cells, with all their settings; "none" without any."""
+    """Describe the segmenters of cells with all their settings; "none" without any."""
     words: dict[str, None] = {}
     for work in works:
         row = work.cell.row
@@ -506,7 +506,7 @@ def _need_no_video(rows: Sequence[Row], data: Any) -> None:
 
 
 def describe_encoder(features: str, train: Mapping[str, Any]) -> str:
-    """With its iterations, frames and hidden width."""
+    """Describe the encoder with its iterations, frames and hidden width."""
     on_maps = " maps of " in features
     chosen = {
         "iterations": "at most 10,000" if on_maps else "ten passes over the rows, at most 1,000",
