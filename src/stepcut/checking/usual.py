@@ -209,7 +209,7 @@ def _align(cost: Floats) -> tuple[float, Floats]:
     return rows.sum() / pairs.sum(), rows / pairs
 
 
-# --- reference videos
+# ---------- reference videos
 
 
 class Scale(NamedTuple):

@@ -283,7 +283,7 @@ def plain_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-# --- tables
+# ---------- tables
 
 COLUMNS = ["task", "videos", "steps", "foreground", "missing", "repeated"]
 MORE = ["segments", "hours", "video minutes", "segment seconds"]
