@@ -4,15 +4,12 @@ import json
 from fractions import Fraction
 from functools import partial
 
-import numpy as np
 import pytest
 from errors_kit import raises
-from store_kit import do, edit
 
 import stepcut as sc
 from stepcut.annotations import Accepted, Annotation, Annotations, Origin, RecipeStep
-from stepcut.cli.main import main
-from stepcut.errors import AnnotationError, OptionError
+from stepcut.errors import AnnotationError
 from stepcut.methods import StepCut
 from stepcut.methods.constraints import Constraint, Transcript, as_constraints
 from stepcut.procedure.labels import annotate
@@ -48,9 +45,6 @@ class Heard(StepCut):
         return super().fit(features, known, **more)
 
 
-# ---------------------------------------------------------------------- one video
-
-
 def test_labels_clicks_and_a_transcript_become_a_constraint():
     said = Annotation(
         end=10.0,
@@ -64,18 +58,12 @@ def test_labels_clicks_and_a_transcript_become_a_constraint():
     assert made.transcript == Transcript((1, 2))
     assert not made.complete  # labels may contain steps without a click
     assert Annotation(end=4.0, mistake=True).constraint(4, 1.0, STEPS) is None
-
-
-def test_clicks_alone_leave_the_rest_open():
     said = annotate(clicks(TRUTH[ONE]), ONE, LAST, 1.0, Origin("python"))
     assert said.annotated == ()
     made = said.constraint(len(VIDEOS[ONE]), Fraction(1), TRUTH[ONE].steps)
     assert (made.labels, made.complete, len(made.clicks)) == (None, True, len(TRUTH[ONE]))
     for row, step in made.clicks:
         assert TRUTH[ONE].labels([row + 0.5])[0] == step
-
-
-def test_a_segment_shorter_than_a_row_takes_the_row_it_lies_in():
     segments = Segment(0, 2, "pour"), Segment(2.1, 2.3, "stir")
     said = Annotation(end=4.0, segments=segments, annotated=((0, 4.0),))
     assert said.rows(4, 1.0, STEPS).tolist() == [0, 0, 1, -1]
@@ -183,9 +171,6 @@ def test_json_that_makes_no_sense(video):
         Annotations.from_json({"videos": {"a": video}})
 
 
-# ---------------------------------------------------------------------- learn and teach
-
-
 @pytest.fixture(scope="module")
 def heard():
     return sc.learn(VIDEOS, steps=6, method=Heard(steps=6, **QUICK))
@@ -213,22 +198,6 @@ def test_clicks_teach_the_default_method(tmp_path):
         assert shown == timeline.sequence()
     taught.save(tmp_path / "a.proc")
     assert sc.load(tmp_path / "a.proc").annotations == taught.annotations
-
-
-def test_clicks_of_the_viewer_are_annotations_and_are_taught(tmp_path):
-    for name, rows in VIDEOS.items():
-        np.save(tmp_path / f"{name}.npy", rows)
-    sc.learn(tmp_path, steps=6, output=tmp_path / "a.proc", **QUICK)
-    times = (4.0, 12.5, 20.0)
-    clicked = (edit("click", ONE, time=time, step=step) for step, time in enumerate(times))
-    do(tmp_path / "a.proc", *clicked)
-    said = sc.load(tmp_path / "a.proc").annotations.videos[ONE]
-    assert said.clicks == [Segment(t, t, f"step {k}") for k, t in enumerate(times, 1)]
-    assert not said.complete
-    assert [one.source for one in said.origins] == ["viewer"]
-    taught = sc.load(tmp_path / "a.proc").teach()
-    assert [taught.labels[ONE][row] for row in (4, 12, 20)] == [0, 1, 2]
-    assert taught.annotations.videos[ONE].clicks == said.clicks
 
 
 def test_where_annotations_come_from(tmp_path):
@@ -276,26 +245,3 @@ def test_a_transcript_names_the_steps_of_a_procedure(heard):
     loud = [step.upper() for step in TRUTH[ONE].steps]
     again = named.teach(transcripts={TWO: loud})
     assert again.annotations.transcripts[TWO] == TRUTH[ONE].steps
-
-
-def test_a_method_without_constraints_says_that_it_takes_no_transcripts():
-    class Plain(StepCut):
-        learns_from = frozenset({"labels"})
-
-    with raises(OptionError, "transcripts"):
-        sc.learn(VIDEOS, method=Plain(steps=6), transcripts={ONE: ["pour", "stir"]})
-
-
-def test_transcripts_on_the_command_line(tmp_path, capsys):
-    for name, rows in VIDEOS.items():
-        np.save(tmp_path / f"{name}.npy", rows)
-    lines = [f"{name}.mp4: {', '.join(TRUTH[name].sequence())}" for name in (ONE, TWO)]
-    (tmp_path / "steps.txt").write_text("\n".join(lines))
-    place = str(tmp_path / "a.proc")
-    sc.learn(tmp_path, steps=6, output=place, **QUICK)
-    (tmp_path / "odd.txt").write_text("nobody: a, b")
-    assert main(["teach", place, "--transcripts", str(tmp_path / "odd.txt"), "--quiet"]) == 2
-    assert "nobody" in capsys.readouterr().err
-    assert main(["teach", place, "--transcripts", str(tmp_path / "steps.txt"), "--quiet"]) == 0
-    assert "quality: " in capsys.readouterr().out
-    assert set(sc.load(place).annotations.transcripts) == {ONE, TWO}

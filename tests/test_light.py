@@ -87,11 +87,7 @@ def test_the_papers_method_names_its_extra():
     assert "pip install -e '.[cnc]'" in done.stderr  # the tests run from a checkout
 
 
-# ---------------------------------------------------------------------- compiled loops
-
-
 def test_a_loop_that_cannot_be_kept_on_disk_runs_all_the_same():
-    """As on a read-only system without a home: here, because the loop is in no file."""
     scope = {}
     exec("def double(x):\n    return 2 * x", scope)
     double = scope["double"]

@@ -16,21 +16,12 @@ from stepcut.errors import OptionError
 OURS = {"stepcut": int, "cnc": float}
 
 
-def test_by_name_and_by_class():
+def test_a_part_is_found_by_name_by_class_and_by_entry_point(monkeypatch):
     assert plugins.find("method", "cnc", OURS) is float
     assert plugins.find("method", "pathlib:Path", OURS) is Path
-
-
-def test_a_module_in_the_current_folder_is_found_and_hides_nothing(tmp_path, monkeypatch):
-    (tmp_path / "parts_of_mine.py").write_text("class Thing: pass")
-    (tmp_path / "pathlib.py").write_text("class Path: pass")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
-    assert getattr(plugins.find("method", "parts_of_mine:Thing", OURS), "__name__", "") == "Thing"
-    assert plugins.find("method", "pathlib:Path", OURS) is Path
-
-
-def test_by_entry_point(monkeypatch):
+    assert plugins.name_of("method", 3, OURS) == "stepcut"
+    mine = Path("x")
+    assert plugins.find("method", plugins.name_of("method", mine, OURS), OURS) is type(mine)
     point = EntryPoint("mine", "pathlib:PurePosixPath", "stepcut.methods")
     monkeypatch.setattr(
         "importlib.metadata.entry_points",
@@ -42,6 +33,15 @@ def test_by_entry_point(monkeypatch):
         plugins.find("method", "mein", OURS)
 
 
+def test_a_module_in_the_current_folder_is_found_and_hides_nothing(tmp_path, monkeypatch):
+    (tmp_path / "parts_of_mine.py").write_text("class Thing: pass")
+    (tmp_path / "pathlib.py").write_text("class Path: pass")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    assert getattr(plugins.find("method", "parts_of_mine:Thing", OURS), "__name__", "") == "Thing"
+    assert plugins.find("method", "pathlib:Path", OURS) is Path
+
+
 @pytest.mark.parametrize(
     "name", ["nowhere.at.all:Thing", "pathlib:Nothing", "stepcat", "a b:c", ""]
 )
@@ -50,37 +50,25 @@ def test_what_is_not_there(name):
         plugins.find("method", name, OURS)
 
 
-def test_the_name_of_a_part_finds_it_again():
-    assert plugins.name_of("method", 3, OURS) == "stepcut"
-    mine = Path("x")
-    assert plugins.find("method", plugins.name_of("method", mine, OURS), OURS) is type(mine)
-
-
-def test_an_extra_is_installed_from_where_stepcut_came(tmp_path, monkeypatch):
+def test_what_is_missing_is_installed_from_where_stepcut_came_for_this_python(
+    tmp_path, monkeypatch
+):
     checkout = tmp_path / "my checkout"
     checkout.mkdir()
+    python = checkout / ".venv" / "bin" / "python"
     monkeypatch.setattr(plugins, "__file__", str(checkout / "src" / "stepcut" / "plugins.py"))
-    beside = Path(sys.executable).with_name("pip")
-    monkeypatch.setattr("shutil.which", {"pip": str(beside)}.get)  # the environment is active
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr("shutil.which", {"pip": "/usr/bin/pip"}.get)  # of another Python
+    assert plugins.pip_install("x") == f"'{python}' -m pip install x"
+    monkeypatch.setattr("shutil.which", {"pip": str(python.with_name("pip"))}.get)
+    assert plugins.pip_install("x", "-U ") == "pip install -U x"
     assert plugins.install_command("cnc") == "pip install 'stepcut[cnc]'"  # a wheel
     (checkout / "pyproject.toml").touch()
     assert plugins.install_command("cnc") == f"pip install -e '{checkout}[cnc]'"
     monkeypatch.chdir(checkout)
     assert plugins.install_command("cnc") == "pip install -e '.[cnc]'"
-
-
-def test_a_package_is_installed_for_the_python_that_runs(tmp_path, monkeypatch):
-    python = tmp_path / ".venv" / "bin" / "python"
-    monkeypatch.setattr(sys, "executable", str(python))
-    monkeypatch.setattr("shutil.which", {"pip": "/usr/bin/pip"}.get)  # of another Python
-    assert plugins.pip_install("x") == f"{python} -m pip install x"
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", {"pip": "/usr/bin/pip"}.get)
     assert plugins.pip_install("x") == ".venv/bin/python -m pip install x"
-    monkeypatch.setattr("shutil.which", {"pip": str(python.with_name("pip"))}.get)
-    assert plugins.pip_install("x", "-U ") == "pip install -U x"
-
-
-# ---------------------------------------------------------------------- the paper's wing
 
 
 ROOT = Path(stepcut.__file__).parent

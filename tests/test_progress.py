@@ -23,7 +23,7 @@ def test_a_stage_tells_its_hook_from_start_to_end():
     assert events[1].values == {"loss": 0.5}
 
 
-def test_what_the_hook_raises_stops_the_work():
+def test_an_exception_stops_the_work_and_is_not_called_finished():
     def cancel(event):
         if event.done == 1:
             raise KeyboardInterrupt
@@ -34,21 +34,19 @@ def test_what_the_hook_raises_stops_the_work():
             stage.advance()
             done.append(item)
     assert done == []
-
-
-def test_a_stage_that_fails_is_not_called_finished():
     events = []
     with pytest.raises(ValueError, match="no"), Stage(events.append, "cut"):
         raise ValueError("no")
     assert not any(e.finished for e in events)
 
 
-def test_the_words_hold_rate_and_time_left():
+def test_a_line_has_rate_time_left_and_a_safe_name():
     text = describe(Event("train", 50, 100, "steps", values={"loss": 0.25}, elapsed=10))
     assert text == "train       50 %  50/100 steps  5.0/s  10 s left  loss 0.25"
+    assert describe(Event("cut", 1, 2, item="a\nb\x1b[2J.mp4")).endswith("a%0Ab%1B[2J.mp4")
 
 
-def test_a_log_is_one_json_object_per_line_and_ends_with_the_last():
+def test_a_log_and_a_bar_off_a_terminal_are_plain_lines():
     stream = io.StringIO()
     with Stage(JsonLog(stream), "cut", total=500) as stage:
         for _ in range(500):
@@ -57,9 +55,6 @@ def test_a_log_is_one_json_object_per_line_and_ends_with_the_last():
     assert lines[-1]["finished"] is True
     assert lines[-1]["done"] == 500
     assert len(lines) < 100
-
-
-def test_a_bar_off_a_terminal_writes_plain_lines():
     stream = io.StringIO()
     with Stage(Bar(stream), "cut", total=2, unit="videos") as stage:
         stage.advance(2)
@@ -94,23 +89,15 @@ def test_a_bar_on_a_terminal_redraws_its_line(monkeypatch):
     assert stream.getvalue().endswith(" \r")
 
 
-def test_a_name_stays_on_its_line_and_rules_no_terminal():
-    assert describe(Event("cut", 1, 2, item="a\nb\x1b[2J.mp4")).endswith("a%0Ab%1B[2J.mp4")
-
-
 @pytest.mark.parametrize(("seconds", "text"), [(3.14, "3.1 s"), (42, "42 s"), (3600, "1 h 0 min")])
 def test_duration(seconds, text):
     assert duration(seconds) == text
 
 
-def test_the_first_estimate_does_not_count_preparation():
-    # 31 s to load a backbone, then 2 s per frame.
+def test_no_rate_or_estimate_is_shown_before_it_is_measured():
     slow_start = Event("features", 2, 102, elapsed=33.0, begun=(1, 31.0))
     assert slow_start.left == 200
     assert Event("features", 1, 102, elapsed=31.0, begun=(1, 31.0)).left is None  # no estimate yet
-
-
-def test_no_rate_is_shown_where_nothing_was_measured():
     assert "/s" not in describe(Event("film", 0, 10, "videos", elapsed=5.0))
     assert "/s" not in describe(Event("film", 1, 10, "videos", elapsed=60.0))
     assert "2.0/s" in describe(Event("film", 10, 10, "videos", elapsed=5.0))

@@ -93,34 +93,13 @@ def learned(tmp_path_factory):
     return folder
 
 
-def test_the_command_line_refuses_them(learned, capsys):
+def test_the_command_line_and_config_files_refuse_them(learned, capsys, tmp_path):
     for name, value in [*OURS, ("sede", 3)]:
         words = ["learn", str(learned / "rows"), "-o", str(learned / "no.proc"), "--set"]
         assert main([*words, f"{name}={json.dumps(value)}", "--quiet"]) == 2
         said = capsys.readouterr().err
         assert "did you mean 'seed'?" in said or f"{name}=" in said
     assert not (learned / "no.proc").exists()
-
-
-def test_http_refuses_them(learned):
-    space, videos = Workspace(learned), ["rows/v0.npy", "rows/v1.npy"]
-    for name, value in OURS:
-        if name != "rate":
-            with raises(OptionError, setting=name):
-                space.learn({"videos": videos, "name": "new", "settings": {name: value}})
-    with raises(OptionError, "'seed'"):
-        space.learn({"videos": videos, "name": "new", "settings": {"sede": 1}})
-
-
-def test_http_lists_all_settings(tmp_path):
-    with Served(Running(Workspace(tmp_path))) as app:
-        listed = app.get("api/settings").json()
-    assert listed.keys() == described_settings().keys()
-    (restarts,) = (one for one in listed["stepcut"] if one["name"] == "restarts")
-    assert (restarts["default"], restarts["low"], restarts["high"]) == (24, 1, 10_000)
-
-
-def test_config_files_with_them_are_refused(learned, tmp_path):
     shutil.copytree(learned / "p.proc", tmp_path / "p.proc")
     place = revision(tmp_path / "p.proc") / "config.json"
     config = json.loads(place.read_text())
@@ -130,6 +109,21 @@ def test_config_files_with_them_are_refused(learned, tmp_path):
             place.write_text(json.dumps({**config, "settings": wrong}))
             with raises(ProcedureError, "config.json"):
                 sc.load(tmp_path / "p.proc")
+
+
+def test_http_lists_all_settings_and_refuses_wrong_values(learned, tmp_path):
+    space, videos = Workspace(learned), ["rows/v0.npy", "rows/v1.npy"]
+    for name, value in OURS:
+        if name != "rate":
+            with raises(OptionError, setting=name):
+                space.learn({"videos": videos, "name": "new", "settings": {name: value}})
+    with raises(OptionError, "'seed'"):
+        space.learn({"videos": videos, "name": "new", "settings": {"sede": 1}})
+    with Served(Running(Workspace(tmp_path))) as app:
+        listed = app.get("api/settings").json()
+    assert listed.keys() == described_settings().keys()
+    (restarts,) = (one for one in listed["stepcut"] if one["name"] == "restarts")
+    assert (restarts["default"], restarts["low"], restarts["high"]) == (24, 1, 10_000)
 
 
 def test_the_table_in_the_docs_is_that_of_the_schema():

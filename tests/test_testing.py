@@ -11,10 +11,7 @@ from stepcut.methods.method import Method
 from stepcut.methods.stepcut.method import StepCut
 from stepcut.testing import check_method, made_up_videos
 
-SMALL = {
-    "stepcut": {"restarts": 4},
-    "cnc": {"dim": 4, "train": {"iterations": 5, "components": 4}},
-}
+SMALL = {"stepcut": {"restarts": 4}, "cnc": {"dim": 4, "train": {"iterations": 5, "components": 4}}}
 
 
 @pytest.mark.parametrize("name", list(METHODS))
@@ -93,30 +90,18 @@ class Given(Method):
 
     def shares(self, rows):
         right = np.full((len(rows), self.steps), 1 / self.steps)
-        wrong = {
-            "list": right.tolist(),
-            "wide": np.ones((len(rows), 5)) / 5,
-            "flat": right[:, 0],
-            "none": None,
-        }
-        return {**wrong, "right": right, "nan": right * np.nan, "double": 2 * right}[self.what]
+        return {
+            "right": right, "list": right.tolist(), "wide": np.ones((len(rows), 5)) / 5,
+            "flat": right[:, 0], "none": None, "nan": right * np.nan, "double": 2 * right,
+        }[self.what]  # fmt: skip
 
 
-class Repeated(Given):
-    """A custom method with restarts and without a seed."""
-
-    def __init__(self, steps=3, rate=1.0, restarts=2):
-        super().__init__(steps, rate)
-        self.restarts = restarts
-
-
-def test_quality_is_not_measured_of_a_method_that_cannot_start_elsewhere():
-    assert sc.learn(made_up_videos(), steps=3, method=Repeated()).quality.kind == "unknown"
-
-
-def test_a_method_that_chooses_no_number_is_given_one():
+def test_what_a_custom_method_needs_and_may_return():
     with raises(OptionError, "steps=(2, 5)", "'Given'"):
         sc.learn(made_up_videos(), steps=(2, 5), method=Given())
+    assert check_method(Given(what="list")) == check_method(Given())
+    with raises(OptionError, "1 videos"):
+        check_method(Given(), made_up_videos(1))
 
 
 @pytest.mark.parametrize(
@@ -134,10 +119,6 @@ def test_probabilities_that_make_no_sense_are_told_wherever_the_method_is_used(w
         check_method(Given(what=what))
     with raises(OptionError, said):
         sc.learn(made_up_videos(), method=Given(what=what))
-
-
-def test_probabilities_may_be_a_list():
-    assert check_method(Given(what="list")) == check_method(Given())
 
 
 class Forgetful(Given):
@@ -178,8 +159,3 @@ def test_a_setting_that_cannot_be_written_down_is_told_before_the_work(tmp_path)
     vars(odd)["what"] = print
     with raises(OutputError, "own.proc", "Given"):
         sc.learn(made_up_videos(), method=odd, output=tmp_path / "own.proc")
-
-
-def test_one_video_to_learn_and_one_to_try_are_needed():
-    with raises(OptionError, "1 videos"):
-        check_method(Given(), made_up_videos(1))

@@ -21,7 +21,12 @@ def test_a_segment_needs_finite_seconds(bad):
         Segment(0, bad, "stir")
 
 
-def test_numbers_of_numpy_become_plain_ones_and_words_are_no_times(tmp_path):
+def test_segments_are_sorted_plain_numbers(tmp_path):
+    timeline = Timeline([Segment(5, 6, "b"), Segment(1, 2, "a")])
+    assert [s.step for s in timeline] == ["a", "b"]
+    assert timeline.steps == ("a", "b")
+    assert timeline.end == 6
+    assert Timeline(steps=(name for name in "ab")).steps == ("a", "b")
     sure = np.float32(0.5)
     found = Timeline([Segment(np.float32(0.25), np.int64(2), "a", sure)])
     assert type(found.segments[0].start) is float
@@ -35,14 +40,6 @@ def test_numbers_of_numpy_become_plain_ones_and_words_are_no_times(tmp_path):
             Segment(*three)
 
 
-def test_segments_are_sorted_and_the_vocabulary_follows_time():
-    timeline = Timeline([Segment(5, 6, "b"), Segment(1, 2, "a")])
-    assert [s.step for s in timeline] == ["a", "b"]
-    assert timeline.steps == ("a", "b")
-    assert timeline.end == 6
-    assert Timeline(steps=(name for name in "ab")).steps == ("a", "b")
-
-
 @given(
     st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.sampled_from([1.0, 2.0, 29.97, 0.5])
 )
@@ -52,8 +49,7 @@ def test_labels_survive_the_way_through_segments(labels, rate):
     assert again.tolist() == labels
 
 
-def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path):
-    """A fraction, and -2 for open labels."""
+def test_labels_become_segments(tmp_path):
     timeline = Timeline.from_labels([-2, 0, 0, 1], Fraction(2), ["a", "b", "c"])
     assert timeline.segments == (Segment(0.5, 1.5, "a"), Segment(1.5, 2.0, "b"))
     assert draw_bar(timeline).count("<title>") == 2
@@ -61,17 +57,20 @@ def test_labels_at_the_rate_of_a_procedure_are_drawn_and_written(tmp_path):
     assert read(tmp_path / "a.json").segments == timeline.segments
     with raises(AnnotationError, "label 3"):
         Timeline.from_labels([3], 1, ["a", "b", "c"])
+    timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], duration=2.0)
+    assert timeline.segments == (Segment(0, 2, "a"),)  # no click
+    timeline = Timeline([Segment(0, 1, "a"), Segment(1, 2, "b")]).rename({"b": "a"})
+    assert (timeline.steps, timeline.sequence()) == (("a",), ["a", "a"])
+    timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], confidence=[0.5, 1.0, 0.25])
+    assert [s.confidence for s in timeline] == [0.75, 0.25]
 
 
-def test_ends_are_excluded_and_where_segments_overlap_the_later_start_wins():
+def test_overlaps_gaps_and_parts():
     touching = Timeline([Segment(0, 2, "a"), Segment(2, 3, "b")])
     assert touching.labels([1.999, 2.0]).tolist() == [0, 1]
     timeline = Timeline([Segment(0, 10, "a"), Segment(4, 5, "b")])
     assert timeline.labels([3.0, 4.5, 6.0]).tolist() == [0, 1, 0]
     assert timeline.overlapping() == [(Segment(0, 10, "a"), Segment(4, 5, "b"))]
-
-
-def test_gaps_and_parts():
     timeline = Timeline([Segment(1, 5, "a"), Segment(2, 3, "b"), Segment(6, 7, "a")], duration=9)
     assert timeline.gaps() == [(0.0, 1), (5, 6), (7, 9)]
     timeline = Timeline([Segment(0, 4, "a"), Segment(4, 8, "b"), Segment(8, 9, "c")], duration=9)
@@ -106,21 +105,6 @@ def test_labels_that_are_not_whole_numbers_are_refused(odd):
     assert Timeline.from_labels([0.0, 1.0], 1, ["a", "b"]).sequence() == ["a", "b"]
 
 
-def test_labels_after_the_end_equal_names_and_confidence():
-    timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], duration=2.0)
-    assert timeline.segments == (Segment(0, 2, "a"),)  # no click
-    timeline = Timeline([Segment(0, 1, "a"), Segment(1, 2, "b")]).rename({"b": "a"})
-    assert (timeline.steps, timeline.sequence()) == (("a",), ["a", "a"])
-    timeline = Timeline.from_labels([0, 0, 1], 1, ["a", "b"], confidence=[0.5, 1.0, 0.25])
-    assert [s.confidence for s in timeline] == [0.75, 0.25]
-
-
-def test_a_timeline_draws_itself_and_a_name_is_text_never_markup():
-    drawing = Timeline([Segment(0, 1, "<script>alert(1)</script>")])._repr_html_()
-    assert "<svg" in drawing
-    assert "<script>" not in drawing
-
-
 @pytest.mark.parametrize(
     "end", [9, 600, 36_000, 90_000, 1.7e12]
 )  # the last: milliseconds since 1970
@@ -134,29 +118,3 @@ def test_an_axis_has_ten_marks_at_most(end):
 )
 def test_clock(seconds, text):
     assert clock(seconds) == text
-
-
-LENGTHS = [math.nan, math.inf, -1.0, 10**400, "long"]
-WRONG = [
-    (lambda t: t.crop("0", 1), "start='0'"),
-    (lambda t: t.crop(0, None), "end=None"),
-    (lambda t: t.labels(None), "times=None"),
-    (lambda t: t.labels("now"), "times='now'"),
-    (lambda t: t.labels([[0], [1, 2]]), "a list of seconds"),
-    (lambda t: t.labels([10**400]), "a list of seconds"),
-    (lambda t: t.labels([0.5], steps="a"), "steps='a'"),
-    (lambda t: t.labels([0.5], steps=2), "steps=2"),
-    (lambda t: t.rename(None), "names=None"),
-    (lambda t: t.rename(["a"]), "a dict from step names"),
-    (lambda t: t.rename({"a": ["b"]}), "a dict from step names"),
-    (lambda t: draw_bar(t, ["red"]), "colours="),
-    (lambda t: draw_bar(t, end="4"), "end='4'"),
-    (lambda t: draw_bar(t, height=None), "height=None"),
-    *((lambda _, length=length: Timeline(duration=length), "duration=") for length in LENGTHS),
-]
-
-
-@pytest.mark.parametrize(("ask", "told"), WRONG)
-def test_values_of_a_wrong_kind_are_told(ask, told):
-    with raises(OptionError, told):
-        ask(Timeline([Segment(0, 1, "a")], duration=2))

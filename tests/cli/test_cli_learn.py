@@ -38,10 +38,15 @@ def place(learned):
     return learned[0]
 
 
-def test_learning_says_what_was_found_and_what_to_do_next(learned):
+def test_learning_says_what_was_found_and_segment_what_it_saw(learned, kitchen, tmp_path, capsys):
     place, out = learned
     assert "3 steps from 2 videos" in out
     assert f"stepcut view {place}" in out
+    words = ["segment", str(place), str(next((kitchen / "videos").iterdir()))]
+    assert main(words) == 0
+    assert "00:00:00.0" in capsys.readouterr().out
+    assert main([*words, "-o", str(tmp_path / "new.vtt"), "--quiet"]) == 0
+    assert (tmp_path / "new.vtt").read_text().startswith("WEBVTT")
 
 
 def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(kitchen, tmp_path, capsys):
@@ -86,17 +91,6 @@ def test_one_video_two_videos_and_very_many_steps(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_segment_prints_or_writes_what_the_suffix_says(kitchen, place, tmp_path, capsys):
-    words = ["segment", str(place), str(next((kitchen / "videos").iterdir()))]
-    assert main(words) == 0
-    assert "00:00:00.0" in capsys.readouterr().out
-    assert main([*words, "-o", str(tmp_path / "new.vtt"), "--quiet"]) == 0
-    assert (tmp_path / "new.vtt").read_text().startswith("WEBVTT")
-
-
-# ---------------------------------------------------------------------- settings
-
-
 @pytest.mark.slow
 def test_like_takes_the_settings_of_an_earlier_procedure(kitchen, place, tmp_path):
     words = ["learn", str(kitchen / "videos"), "--like", str(place), "--quiet", "-o"]
@@ -139,11 +133,13 @@ def test_like_takes_over_no_paths(place, tmp_path):
     like = _like(place, tmp_path, {"settings": {**paths, "names": ["a"], "restarts": 2}})
     found = settings(parse("learn", "--like", str(like)))
     assert found["restarts"] == 2
+    for seed in ("0", "5"):
+        chosen = settings(parse("learn", "--like", str(like), "--seed", seed))
+        assert chosen["seed"] == int(seed)
     assert not found.keys() & {*paths, "names"}
 
 
 def _like(place, folder, changes):
-    """A copy of a procedure with a changed config."""
     like = folder / "a.proc"
     shutil.copytree(place, like)
     change_config(like, **changes)
@@ -174,21 +170,11 @@ def test_settings_of_the_papers_method_by_group():
         settings(parse("learn", *words, "--set", "train.iteration=5"))
 
 
-# ---------------------------------------------------------------------- how features are made
-
 COMMANDS = ["features", "learn"]
 ALL = [
-    "--backbone",
-    "resnet50",
-    "--weights",
-    "/w.pth",
-    "--layer",
-    "conv3a",
-    "--family",
-    "v1",
-    "--fps",
-    "30000/1001",
-]
+    "--backbone", "resnet50", "--weights", "/w.pth", "--layer", "conv3a", "--family", "v1",
+    "--fps", "30000/1001",
+]  # fmt: skip
 
 
 def parse(command, *words):

@@ -70,14 +70,6 @@ def test_a_folder_or_a_device_is_no_file_to_write(name, tmp_path, monkeypatch, c
     assert f"{place}: this is not a regular file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["clips", "demo", "experiment", "features"])
-def test_a_file_is_no_folder_to_write_into(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("there").touch()
-    assert main([name, *WORDS[name].format("there").split()]) == 2
-    assert "in the place of a folder" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [

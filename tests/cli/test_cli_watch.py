@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import tomllib
 from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -20,9 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from errors_kit import raises
-from packaging.requirements import Requirement
 
-import stepcut
 from stepcut.app.watching import Arrivals, Journal, journal_of
 from stepcut.cli import checking
 from stepcut.cli.checking import poll, post, reopen
@@ -75,8 +72,6 @@ def closed_journals():
 
 
 class Watch(Arrivals):
-    """As the command makes it."""
-
     def __init__(self, folder, check=check, settle=60):
         opened.append(Journal(journal_of(folder), make_folder=True))
         super().__init__(folder, opened[-1], settle)
@@ -118,19 +113,10 @@ def test_what_has_stopped_growing_is_checked_once(tmp_path):
     assert not again.seen  # a watch of years keeps nothing of what is done
 
 
-@pytest.mark.parametrize(
-    ("mtime", "shown"), [(1, "1970-01-01T00:00:01+00:00"), (1e12, "9999-12-31T23:59:59+00:00")]
-)
-def test_a_record_and_its_line_in_the_journal_say_when_and_by_which_procedure(
-    mtime, shown, tmp_path
-):
-    path = tmp_path / "good.mp4"
-    with suppress(OSError, OverflowError):
-        old(path, at=mtime)
-    if path.stat().st_mtime != mtime:
-        pytest.skip("this disk cannot store such a time")
+def test_a_record_and_its_line_in_the_journal_say_when_and_by_which_procedure(tmp_path):
+    old(tmp_path / "good.mp4")
     (record,) = Watch(tmp_path, settle=0).poll("tea.proc")
-    assert (record["file_time"], record["procedure"]) == (shown, "tea.proc")
+    assert (record["file_time"], record["procedure"]) == ("1970-01-01T00:00:01+00:00", "tea.proc")
     now = datetime.fromisoformat(record["time"])
     assert abs((datetime.now(UTC) - now).total_seconds()) < 3600
     line = json.loads(journal_of(tmp_path).read_text().splitlines()[-1])
@@ -159,15 +145,14 @@ def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
     place = Path(shutil.copytree(learned, tmp_path / "p.proc"))
     latest = reopen(str(place), trust=False)
     assert next(latest) is next(latest)
-    edits = Edits(place)
-    edits.do({"do": "rename", "step": 0, "name": "pour"}, edits.revision)
+    Edits(place).do({"do": "rename", "step": 0, "name": "pour"})
     assert next(latest).steps[0] == "pour"
     assert next(latest) is next(latest)
     (place / "revisions").rename(tmp_path / "revisions")
-    assert next(latest).steps[0] == "pour"  # as it was, until it can be read again
-    assert "not a procedure" in capsys.readouterr().err
-    assert next(latest).steps[0] == "pour"
-    assert capsys.readouterr().err == ""  # told once
+    for told in ("not a procedure", ""):  # told once
+        assert next(latest).steps[0] == "pour"  # as it was, until it can be read again
+        assert told in (error := capsys.readouterr().err)
+    assert error == ""
     (tmp_path / "revisions").rename(place / "revisions")
     learn([random_rows(n) for n in range(4)], steps=3, output=tmp_path / "q.proc")
     load(tmp_path / "q.proc").save(place)
@@ -235,13 +220,8 @@ def test_a_watch_of_what_is_there_is_not_done_when_it_is_stopped(
 
 
 URLS = [
-    "http://",
-    "ftp://h/secret",
-    "http://h:x/",
-    "http://[h/",
-    "http://h/aé",
-    "http://me:secret@h/",
-]
+    "http://", "ftp://h/secret", "http://h:x/", "http://[h/", "http://h/aé", "http://me:secret@h/",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -328,22 +308,12 @@ def test_the_unit_starts_again_after_a_failure_of_the_machine_alone():
     assert "STEPCUT_STATE=/var/lib/stepcut" in rules["Environment"].split()
 
 
-def test_the_command_and_its_exit_code(learned, arriving, capsys):
-    assert once(arriving, learned, *NOW) == 0  # nothing there
-    (arriving / "a.mp4").write_bytes(b"no film")
-    assert once(arriving, learned, *NOW) == 2  # learned from features; that is told
-    assert json.loads(capsys.readouterr().out)["error"]
-    assert once(arriving, learned, *NOW) == 2  # it is in the journal, and still lies there
-    assert capsys.readouterr().out == ""
-
-
 @pytest.mark.parametrize("change", ["severity", "options", "corrections", "procedure", "nothing"])
 def test_a_file_is_checked_again_when_what_determines_its_verdict_changes(
     change, learned, arriving, tmp_path, capsys
 ):
-    place = Path(shutil.copytree(learned, tmp_path / "p.proc"))
+    place, more = Path(shutil.copytree(learned, tmp_path / "p.proc")), []
     np.save(arriving / "a.npy", random_rows(9))
-    more = []
     once(arriving, place, *NOW)
     assert json.loads(capsys.readouterr().out)["video"] == "a"
     if change == "severity":
@@ -351,28 +321,15 @@ def test_a_file_is_checked_again_when_what_determines_its_verdict_changes(
     elif change == "options":
         more = ["--alarm-at", "0.9"]
     elif change == "corrections":
-        known = load(place)
-        known.mark_mistakes(next(iter(known.timelines))).save(place)
+        load(place).mark_mistakes("0").save(place)
     elif change == "procedure":
-        rows = [random_rows(n) for n in range(1, 5)]
         place = tmp_path / "q.proc"
-        learn(rows, steps=2, output=place, restarts=2)
+        learn([random_rows(n) for n in range(1, 5)], steps=2, output=place, restarts=2)
     for again in (change != "nothing", False):
         code = once(arriving, place, *NOW, *more)
         assert bool(capsys.readouterr().out) == again
         assert code == main(["check", str(place), str(arriving / "a.npy"), *more, "--quiet"])
         capsys.readouterr()
-
-
-def test_a_record_of_an_older_version_is_outdated(tmp_path):
-    old(tmp_path / "good.mp4")
-    state, path = (tmp_path / "good.mp4").stat(), journal_of(tmp_path)
-    stamp = [str(tmp_path / "good.mp4"), state.st_size, state.st_mtime_ns]
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"stamp": stamp, "verdict": "fine"}) + "\n")
-    path.chmod(0o600)
-    assert Watch(tmp_path).checked == ["good"]
-    assert Watch(tmp_path).checked == []
 
 
 def test_files_like_the_learned_ones_are_watched(learned, arriving, capsys):
@@ -423,12 +380,13 @@ def test_a_fault_of_ours_is_one_videos_and_a_full_disk_is_not(tmp_path):
     old(tmp_path / "a.mp4", tmp_path / "b.mp4")
 
     def odd(path):
-        full = OutputError("cache: no space left on the disk.")
-        raise ZeroDivisionError("odd") if path.stem == "a" else full
+        if path.stem == "a":
+            raise ZeroDivisionError("odd")
+        raise OutputError("cache: no space left on the disk.")
 
     records = Watch(tmp_path, odd).poll()
     assert next(records)["error"] == "ZeroDivisionError: odd"
-    with pytest.raises(OutputError, match="no space left"):
+    with raises(OutputError, "no space left"):
         next(records)
     assert Watch(tmp_path).checked == ["b"]  # once there is room
 
@@ -441,9 +399,6 @@ def test_one_watch_at_a_time_writes_a_journal(learned, tmp_path, capsys, monkeyp
     assert second == [5]
     assert "another watch" in capsys.readouterr().err
     assert once(tmp_path, learned) == 2
-
-
-# ---------------------------------------------------------------------- webhook
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -499,34 +454,17 @@ def test_failed_deliveries_are_tried_again_and_finally_reported(
     ("lines", "told"), [([b"garbage\r\n\r\n"], "garbage"), ([b"X: y\r\n"] * 60, "no complete")]
 )
 def test_an_answer_that_makes_no_sense_or_does_not_end_is_told(lines, told):
+    def drip():
+        with server.accept()[0] as caller, suppress(OSError):
+            caller.recv(65536)
+            if len(lines) > 1:
+                caller.sendall(b"HTTP/1.1 200 OK\r\n")
+            for line in lines:
+                caller.sendall(line)
+                time.sleep(0.1)
+
     with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def drip():
-            with server.accept()[0] as caller, suppress(OSError):
-                caller.recv(65536)
-                if len(lines) > 1:
-                    caller.sendall(b"HTTP/1.1 200 OK\r\n")
-                for line in lines:
-                    caller.sendall(line)
-                    time.sleep(0.1)
-
         threading.Thread(target=drip, daemon=True).start()
         address = f"http://127.0.0.1:{server.getsockname()[1]}/"
         assert told in post(address, {"ok": True}, patience=1)
     assert "was not delivered" in post(address, {"ok": True}, patience=2)  # nobody listens
-
-
-def test_example_images_and_clusters_install_pinned_versions():
-    examples = Path(__file__).resolve().parents[2] / "examples"
-    project = tomllib.loads((examples.parent / "pyproject.toml").read_text())["project"]
-    lines = (examples / "watch" / "constraints.txt").read_text().splitlines()
-    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
-    for requirement in map(Requirement, project["dependencies"]):
-        assert requirement.specifier.contains(pinned[requirement.name.replace("_", "-")])
-    container = (examples / "watch" / "Containerfile").read_text()
-    assert re.search(r"FROM \S+:3\.\d+\.\d+-", container)
-    assert "--constraint" in container
-    for name in ("kuberay.yaml", "ray-cluster.yaml"):
-        text = (examples / "cluster" / name).read_text()
-        assert "latest" not in text
-        assert f"'stepcut[ray,s3]=={stepcut.__version__}' ray==" in text

@@ -6,14 +6,7 @@ import pytest
 from errors_kit import raises
 
 from stepcut.errors import AnnotationError, OptionError
-from stepcut.formats import (
-    FORMATS,
-    read,
-    read_folder,
-    read_transcripts,
-    write,
-    write_folder,
-)
+from stepcut.formats import FORMATS, read, read_folder, read_transcripts, write, write_folder
 from stepcut.formats.common import LIMIT
 from stepcut.timeline import Segment, Timeline
 
@@ -43,13 +36,6 @@ def put(folder, name, data, stem="x"):
 def test_encodings_and_line_ends(name, ending, encoding, tmp_path):
     path = put(tmp_path, name, TEXT[name].replace("\n", ending).encode(encoding))
     assert read(path, name, rate=2).segments == CREPE
-
-
-@pytest.mark.parametrize(
-    ("encoding", "step"), [("cp1252", "cook “slow” – €5"), ("latin-1", "crêpe \x81")]
-)
-def test_characters_that_one_of_two_western_encodings_lacks(encoding, step, tmp_path):
-    assert read(put(tmp_path, "csv", f"0,1,{step}\n".encode(encoding))).sequence() == [step]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -100,17 +86,13 @@ def test_json_that_is_none(name, text, tmp_path):
         ("csv", "when,what\n1,2\n", 1, "start, end, step"),
         ("csv", '0,1,"a\nb"\n1,2,\n', 3, "empty"),  # the line of the file, not of the table
         ("csv", "0,1,a\n0,5,pour, then stir\n", 2, "more than 3"),
-        ("csv", "start,end,label\n0,5,pour, then stir\n", 2, "more than 3"),
         ("csv", "0,1,a,0.9\n", 1, "start,end,label,confidence"),
         ("csv", "0,1,a\n1,2,b\x1b[2J\n", 2, "control"),
         ("egoprocel", "0,1,1 a\n1,2,b\n", 2, "'b'"),
-        ("egoprocel", "0,1\n", 1, "''"),
         ("vtt", "00:00.000 --> 00:01.000\na\n", 1, "WEBVTT"),
         ("vtt", "WEBVTT\n\n00:00 -> 1\na\n\n00:01.000 --> later\nb\n", 6, "'later'"),
         ("srt", "1\n00:00:02,000 --> 00:00:01,000\na\n", 2, "1 s"),
-        ("srt", "1\n00:00:01,000 --> 00:00:02,000\n\n", 2, "empty"),
         ("audacity", "0\t1\ta\nnonsense\n", 2, "'nonsense'"),
-        ("audacity", "0\t1\t\n", 1, "empty"),
         ("mstcn", "a\n\nb\n", 2, "empty"),
         ("mstcn", "a\n", None, "--rate 30"),
         ("frame-ranges", "5 78 G1\n", None, "rate"),
@@ -118,17 +100,13 @@ def test_json_that_is_none(name, text, tmp_path):
         ("frame-ranges", "5 78 G1\nG2\n", 2, "'G2'"),
         ("label-studio", '[{"data":{"video":"v"},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
          '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', None, "rate"),
-        ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{}}]}]}]',
-         None, "'ranges'"),
         ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
          '[{"start":1,"end":2}],"timelinelabels":[]}}]}]}]', None, "no label"),
         ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', None, "missing required field `segment`"),
         ("activitynet", '{"results":{"v":[{"label":"a","segment":[0,"1"]}]}}', None, "Expected `float`"),
         ("json", '{"format":"stepcut timeline","segments":[{"start":NaN,"end":1,"step":"a"}]}', None, "nan"),
         ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', None, "before"),
-        ("json", '{"format":"stepcut timeline","segments":7}', None, "Expected `array`"),
         ("json", '{"format":"stepcut timeline","version":99,"segments":[]}', None, "99"),
-        ("json", '{"format":"stepcut timeline","steps":["a","a"],"segments":[]}', None, "different"),
         ("elan", "<ANNOTATION_DOCUMENT/>", None, "no tier"),
         ("elan", "<a><b></a>", None, "ELAN"),
     ],
@@ -148,32 +126,16 @@ def test_nonsense_is_refused_with_its_place(name, text, line, word, tmp_path):
         ("t.txt", "a: cut\na: jam\n", 2, "line 1"),
         ("t.txt", "a: cut\nb:\n", 2, "'b'"),
         ("t.txt", "a: cut,, jam\n", 1, "'a'"),
-        ("t.txt", ": cut\n", 1, "no video"),
         ("t.txt", "a: cut\x1b[2J\n", 1, "control"),
         ("t.txt", "# nothing\n", None, "no transcript"),
         ("t.csv", "a,cut\nb,,jam\n", 2, "'b'"),
-        ("t.csv", "a,cut\n,jam\n", 2, "no video"),
         ("t.csv", "video,steps\n", None, "no transcript"),
-        ("t.csv", "", None, "empty"),
     ],
 )
 def test_transcripts_that_make_no_sense(name, text, line, word, tmp_path):
     (tmp_path / name).write_text(text)
     with raises(AnnotationError, name, word, line=line):
         read_transcripts(tmp_path / name)
-
-
-@pytest.mark.parametrize("name", [name for name in ALL if name not in ("boris", "textgrid")])
-def test_a_label_with_newlines_and_quoted_commas_is_kept_or_refused(name, tmp_path):
-    step, path = 'salt,\npepper; "and" oil', tmp_path / f"x{SUFFIX[name]}"
-    timeline = Timeline([Segment(0, 1, step)], video="x")
-    if name in ("elan", "vtt", "srt", "audacity", "mstcn", "frame-ranges"):
-        with raises(AnnotationError, "line break"):
-            write(path, timeline, name, rate=2)
-        assert not path.exists()
-    else:
-        write(path, timeline, name, rate=10)
-        assert read(path).sequence() == [step]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -252,7 +214,7 @@ def test_rates_that_are_none(rate, tmp_path):
         read(put(tmp_path, "mstcn", "a\n"), "mstcn", rate=rate)
 
 
-def test_folders_with_two_files_of_one_video_or_none(tmp_path):
+def test_files_of_one_video_or_of_one_name(tmp_path):
     put(tmp_path, "csv", "0,1,a\n", stem="v")
     put(tmp_path, "vtt", TEXT["vtt"], stem="v")
     with raises(AnnotationError, "v.csv", video="v"):
@@ -262,12 +224,9 @@ def test_folders_with_two_files_of_one_video_or_none(tmp_path):
     with raises(AnnotationError, "no readable label file in this folder") as caught:
         read_folder(tmp_path / "none")
     assert "xes" not in str(caught.value)
-
-
-def test_equal_names_stay_apart_where_the_format_knows_the_video(tmp_path):
     two = videos("/films/cam1/v.mp4", "/films/cam2/v.mp4")
-    names = [path.name for path in write_folder(tmp_path, two, "elan")]
+    names = [path.name for path in write_folder(tmp_path / "two", two, "elan")]
     assert names == ["cam1_v.eaf", "cam2_v.eaf"]
-    assert list(read_folder(tmp_path)) == ["cam1/v", "cam2/v"]
+    assert list(read_folder(tmp_path / "two")) == ["cam1/v", "cam2/v"]
     with raises(OptionError, ".json, .csv"):
         write_folder(tmp_path, two, "vtt")

@@ -59,22 +59,18 @@ def test_a_project(tmp_path):
     assert list(read_folder(path)) == ["tea"]
 
 
-def test_what_old_projects_leave_out_or_write_otherwise(tmp_path):
-    tap = [4.5, "", "tap", ""]
-    for more in (
-        {"media_info": []},
-        {"media_info": {"length": []}},
-        {"file": []},
-        {"file": ""},
-        {"time offset": None},
-    ):
-        path, _ = put_project(tmp_path, events=[[4.5, 1, "tap", ["m1", None]], tap], **more)
-        assert read(path).segments == (TAP, TAP)
-        assert read(path, annotator="1").segments == (TAP,)
+@pytest.mark.parametrize(
+    "more",
+    [{"media_info": []}, {"media_info": {"length": []}}, {"file": []}, {"time offset": None}],
+)
+def test_what_old_projects_leave_out_or_write_otherwise(more, tmp_path):
+    events = [[4.5, 1, "tap", ["m1", None]], [4.5, "", "tap", ""]]
+    path, _ = put_project(tmp_path, events=events, **more)
+    assert read(path).segments == (TAP, TAP)
+    assert read(path, annotator="1").segments == (TAP,)
 
 
 def test_the_time_offset_of_an_observation_is_taken_off(tmp_path):
-    """BORIS adds the offset to the time of the media."""
     events = put_project(tmp_path)[1]["observations"]["first try"]["events"]
     moved = [[time + 100, *rest] for time, *rest in events]
     assert read(put_project(tmp_path, events=moved)[0]).segments[0].start == 101.5
@@ -140,19 +136,17 @@ def test_aggregated_events_of_two_films_with_an_offset_and_subjects(player, tmp_
 
 
 def test_two_observations_of_one_film_are_told_apart(tmp_path):
-    """Two observers annotate the same video."""
     path, record = put_project(tmp_path)
     events = [[1, "", "pour", "", ""], [5, "", "pour", "", ""]]
     observations = record["observations"]
     observations["tea, bob"] = {**observations["first try"], "events": events}
     path.write_text(json.dumps(record))
-    times = [
-        ("first try", "START", 1.5),
-        ("tea, bob", "START", 1),
-        ("first try", "STOP", 4),
-        ("tea, bob", "STOP", 5),
+    times = {"first try": {"START": 1.5, "STOP": 4}, "tea, bob": {"START": 1, "STOP": 5}}
+    rows = [
+        (name, "pour", kind, times[name][kind], "tea.mp4")
+        for kind in ("START", "STOP")
+        for name in times
     ]
-    rows = [(name, "pour", kind, time, "tea.mp4") for name, kind, time in times]
     table = put_table(tmp_path, "Observation id,Behavior,Behavior type,Time,Media file name", rows)
     for file in (path, table):
         with raises(AnnotationError, "'first try', 'tea, bob'"):
@@ -196,12 +190,8 @@ def test_what_is_wrong_is_told(events, told, tmp_path):
 
 def test_what_is_written_has_what_boris_asks_for(tmp_path):
     path = tmp_path / "tea.boris"
-    segments = (
-        Segment(0, 4, "pour"),
-        Segment(1, 2, "pour"),
-        Segment(3, 3, "tap"),
-        Segment(4, 5, "stir"),
-    )
+    parts = [(0, 4, "pour"), (1, 2, "pour"), (3, 3, "tap"), (4, 5, "stir")]
+    segments = tuple(Segment(*part) for part in parts)
     write(path, Timeline(segments, 9.0, ["wash"], video="films/tea.mp4"))
     record = json.loads(path.read_text())
     assert record["project_format_version"] == "7.0"

@@ -53,9 +53,6 @@ def test_the_examples_run(tmp_path):
         assert read("tea.json").segments == (Segment(0, 1, "a"),)
 
 
-# ---------------------------------------------------------------------- docs/annotate.md
-
-
 ANNOTATE = (Path(__file__).parents[2] / "docs" / "annotate.md").read_text(encoding="utf-8")
 # A short training is enough: this tests the round trip of labels, not their quality.
 QUICK = ["--quiet", "--method", "cnc", "--set", 'train={"iterations": 2}']

@@ -1,7 +1,6 @@
 """`.eaf` files, checked against the structure of ELAN's schema."""
 
 import re
-import time
 import xml.etree.ElementTree as etree
 
 import pytest
@@ -128,9 +127,6 @@ def test_files_are_valid_and_link_their_media(tmp_path):
     assert tiers == ["stepcut", "stepcut (2)", "stepcut (3)"]
     assert {tier.attrib["ANNOTATOR"] for tier in root.iter("TIER")} == {"stepcut"}
     assert read(path).steps == TIMELINE.steps
-
-
-def test_the_words_of_another_tier_are_no_steps(tmp_path):
     path = tmp_path / "tea.eaf"
     write(path, TIMELINE)
     entry = (
@@ -142,23 +138,21 @@ def test_the_words_of_another_tier_are_no_steps(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("video", "files", "link"),
+    ("video", "file", "links"),
     [
-        ("", [], None),
-        ("tea", ["tea.mkv"], "./tea.mkv"),
-        ("tea", [], "./tea.mp4"),
-        ("films/tea.mp4", ["films/tea.mp4"], "./films/tea.mp4"),
+        ("", None, []),
+        ("tea", "tea.mkv", ["./tea.mkv"]),
+        ("tea", None, ["./tea.mp4"]),
+        ("films/tea.mp4", "films/tea.mp4", ["./films/tea.mp4"]),
     ],
 )
-def test_the_video_is_looked_for_beside_the_file(video, files, link, tmp_path):
-    for file in files:
+def test_the_video_is_looked_for_beside_the_file(video, file, links, tmp_path):
+    if file:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
     write(tmp_path / "x.eaf", Timeline([Segment(0, 1, "a")], video=video))
-    root = check_schema(tmp_path / "x.eaf")
-    assert [media.attrib["RELATIVE_MEDIA_URL"] for media in root.iter("MEDIA_DESCRIPTOR")] == (
-        [link] if link else []
-    )
+    media = check_schema(tmp_path / "x.eaf").iter("MEDIA_DESCRIPTOR")
+    assert [each.attrib["RELATIVE_MEDIA_URL"] for each in media] == links
     assert read(tmp_path / "x.eaf").video == video
 
 
@@ -167,10 +161,8 @@ def test_one_tier_per_annotator(tmp_path):
     both = {"ann": lines((0, 1, "pour")), "bob": lines((0.5, 1.5, "stir"))}
     write_tiers(path, both)
     tiers = [tier.attrib for tier in check_schema(path).iter("TIER")]
-    assert [(tier["TIER_ID"], tier["ANNOTATOR"]) for tier in tiers] == [
-        ("ann", "ann"),
-        ("bob", "bob"),
-    ]
+    assert [tier["TIER_ID"] for tier in tiers] == ["ann", "bob"]
+    assert [tier["ANNOTATOR"] for tier in tiers] == ["ann", "bob"]
     for name, timeline in both.items():
         assert read(path, annotator=name).segments == timeline.segments
     with raises(AnnotationError, "'ann', 'bob'", "annotator=NAME"):
@@ -178,9 +170,7 @@ def test_one_tier_per_annotator(tmp_path):
     with raises(AnnotationError, "'eve'", "'ann', 'bob'"):
         read(path, annotator="eve")
     change(path, "<ANNOTATION_VALUE>stir<", "<ANNOTATION_VALUE><")
-    assert read(path, annotator="ann").sequence() == [
-        "pour"
-    ]  # an empty label elsewhere is no matter
+    assert read(path, annotator="ann").sequence() == ["pour"]  # whatever others left empty
     with raises(AnnotationError, "label is empty"):
         read(path, annotator="bob")
 
@@ -216,7 +206,6 @@ def test_tiers_of_one_annotator_are_not_mixed(tmp_path):
 
 
 def test_a_file_that_elan_itself_has_saved(tmp_path):
-    """Version 3.0, no annotator, a dependent tier, no properties of stepcut."""
     path = tmp_path / "x.eaf"
     path.write_text(
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -288,16 +277,7 @@ def test_damaged_files_are_refused(old, new, word, tmp_path):
         read(path)
 
 
-def test_two_thousand_segments_at_once_take_no_time(tmp_path):
-    path = tmp_path / "x.eaf"
-    many = Timeline([Segment(i / 100, i / 100 + 100, "a") for i in range(2000)], video="v")
-    began = time.process_time()
-    write(path, many)
-    assert len(read(path)) == 2000
-    assert time.process_time() - began < 5  # 18 s with a linear search
-
-
-def test_the_video_that_was_cut_is_linked(tmp_path, monkeypatch):
+def test_the_video_that_was_cut_is_linked(tmp_path):
     video = tmp_path / "films" / "new film.mp4"
     video.parent.mkdir()
     video.touch()
@@ -307,11 +287,3 @@ def test_the_video_that_was_cut_is_linked(tmp_path, monkeypatch):
         (media,) = check_schema(path).iter("MEDIA_DESCRIPTOR")
         assert media.attrib["MEDIA_URL"] == video.as_uri()
         assert media.attrib["RELATIVE_MEDIA_URL"] == link
-
-    def relpath(*_):  # another drive of Windows
-        raise ValueError("path is on mount 'D:', start on mount 'C:'")
-
-    monkeypatch.setattr("stepcut.formats.elan.os.path.relpath", relpath)
-    write(tmp_path / "x.eaf", Timeline([Segment(0, 1, "pour")], video="films/tea.mp4"))
-    media = next(etree.parse(tmp_path / "x.eaf").getroot().iter("MEDIA_DESCRIPTOR"))
-    assert media.attrib["RELATIVE_MEDIA_URL"] == "./tea.mp4"

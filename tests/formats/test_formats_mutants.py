@@ -2,15 +2,13 @@
 
 import contextlib
 import json
-import os
 import signal
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from errors_kit import raises
-from fuzz_kit import EXTREMES, keep, label_targets, main
+from fuzz_kit import EXTREMES, label_targets, main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,27 +77,6 @@ def test_a_minute_of_everything_that_reads_a_file(tmp_path, monkeypatch):
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
-def test_a_failing_case_is_kept_without_what_links_and_devices_contain(tmp_path):
-    """A link to /dev/zero once filled the disk."""
-    inside = tmp_path / "case" / "inside"
-    inside.mkdir(parents=True)
-    (inside / "small").write_bytes(b"mutant")
-    for name, target in {"zero": "/dev/zero", "none": "/nowhere", "up": ".."}.items():
-        (inside / name).symlink_to(target)
-    os.mkfifo(inside / "pipe")
-    (inside / "sparse").touch()
-    os.truncate(inside / "sparse", 1 << 40)
-    keep(tmp_path / "case", tmp_path / "kept")
-    kept = tmp_path / "kept" / "inside"
-    assert (kept / "small").read_bytes() == b"mutant"
-    links = [os.readlink(kept / name) for name in ("zero", "none", "up")]
-    assert links == ["/dev/zero", "/nowhere", ".."]
-    assert (kept / "pipe.txt").read_text() == "prw-r--r--, 0 bytes, not copied\n"
-    assert (kept / "sparse.txt").read_text().endswith("1,099,511,627,776 bytes, not copied\n")
-    assert len(list(kept.iterdir())) == 6
-
-
 @pytest.mark.parametrize(
     "time", sorted({each.decode() for each in EXTREMES} - {"0", "2147483648", ""})
 )
@@ -127,16 +104,13 @@ def test_odd_names_of_videos_are_written_or_refused(video, name, tmp_path):
         assert found.sequence() == ["pour"]
 
 
-def test_names_that_no_file_can_have(tmp_path):
+def test_videos_without_a_name_or_with_one_that_no_file_can_have(tmp_path):
     names = ["n" * 300, "..", "C:\\x:y", "a\nb"]
     made = [Timeline([Segment(0, 1, "a")], video=name) for name in names]
     paths = write_folder(tmp_path / "out", made, "csv")
     safe = ["n" * 200 + ".csv", "video.csv", "x%3Ay.csv", "a%0Ab.csv"]
     assert [path.name for path in paths] == safe
     assert all(path.parent == tmp_path / "out" and read_folder(path) for path in paths)
-
-
-def test_a_row_without_its_video(tmp_path):
     (tmp_path / "x.csv").write_text("start,end,label,video\n0,1,pour,a\n1,2,stir\n")
     with raises(AnnotationError, "video", line=3):
         read_folder(tmp_path / "x.csv")

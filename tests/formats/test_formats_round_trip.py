@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepcut.errors import AnnotationError
-from stepcut.formats import FORMATS, left_out, read, read_all, read_folder, write, write_folder
+from stepcut.formats import FORMATS, read, read_all, read_folder, write
 from stepcut.timeline import Segment, Timeline
 
 RATE = 5
@@ -172,18 +172,6 @@ def test_many_videos_in_one_file(name, tmp_path):
             assert found == {each.video: len(each.segments) for each in made}
 
 
-@pytest.mark.parametrize("name", READABLE)
-def test_a_folder_of_files(name, tmp_path):
-    parts = {"a": Segment(0, 1, "pour"), "b.c": Segment(0.5, 1, "stir")}
-    made = {video: Timeline([part], 2.0, video=video) for video, part in parts.items()}
-    paths = write_folder(tmp_path / "out", made, name, rate=10)
-    assert [path.name for path in paths] == [f"{video}{FORMATS[name].suffix}" for video in made]
-    again = read_folder(tmp_path / "out", rate=10)
-    assert {video: timeline.segments for video, timeline in again.items()} == {
-        video: (part,) for video, part in parts.items()
-    }
-
-
 @pytest.mark.parametrize("name", [n for n in FORMATS if FORMATS[n].many and not FORMATS[n].links])
 def test_other_people_see_names_of_videos_not_paths(name, tmp_path):
     films = [tmp_path / "ann" / "tea.mp4", tmp_path / "bob" / "tea.mp4", tmp_path / "soup.mp4"]
@@ -195,10 +183,3 @@ def test_other_people_see_names_of_videos_not_paths(name, tmp_path):
     assert str(tmp_path).encode() not in path.read_bytes()
     if name in READABLE:
         assert list(read_folder(path))[-1] == "soup"
-
-
-def test_what_a_format_does_not_hold():
-    timeline = Timeline([Segment(0, 1, "pour", 0.5)], 9.0, ["wash"])
-    assert left_out(timeline, "json") == left_out(Timeline([Segment(0, 1, "a")]), "srt") == []
-    lost = ["confidence", "the length of the video", "steps that do not occur"]
-    assert left_out([timeline], "vtt") == lost

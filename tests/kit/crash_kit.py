@@ -2,17 +2,16 @@
 
 import os
 import sys
+from itertools import count
 
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
 KILLED = 9
 
 
-def crashes(prepare, work):
-    """Run `prepare`, then `work` in a child that ends before its n-th change of the disk, n = 1, 2,
-    ...; yield n after each crash, and 0 when the work was done. A write is torn in the middle."""
-    number = 0
-    while True:
-        number += 1
+def crashes(prepare, work, step=1):
+    """Run `prepare`, then `work` in a child that ends before its n-th change of the disk, for every
+    `step`-th n; yield n after each crash, and 0 when the work was done. A write is torn midway."""
+    for number in count(1, step):
         prepare()
         child = os.fork()
         if child == 0:

@@ -21,17 +21,13 @@ def egoprocel_tree(root):
         if place.startswith("CMU"):
             task = place.partition("/")[2]
             for camera in egoprocel.VIEWS.values():
-                put(
-                    folder / f"S07_{task}_Video" / f"S07_{task}_{camera}-100.csv",
-                    "1,3,1 break egg\n5,6,9 serve\n",
-                )
+                file = folder / f"S07_{task}_Video" / f"S07_{task}_{camera}-100.csv"
+                put(file, "1,3,1 break egg\n5,6,9 serve\n")
         elif title == "Tent":
             put(folder / "01.tent.090617.gopro.egoprocel.ann.csv", "0,2,1. spread tent\n")
         else:
-            put(
-                folder / f"{title.replace(' ', '')}_1.csv",
-                "0,2,1. open\n2,4,2. close\n4,5,1. open\n",
-            )
+            file = folder / f"{title.replace(' ', '')}_1.csv"
+            put(file, "0,2,1. open\n2,4,2. close\n4,5,1. open\n")
     return root
 
 
@@ -49,11 +45,10 @@ def egoprocel_json(root):
         return actions, starts, ends
 
     def task(handles, lists):
+        names = ("hdl_actions", "hdl_start_times", "hdl_end_times")
         return {
             "handles": handles,
-            "hdl_actions": [each[0] for each in lists],
-            "hdl_start_times": [each[1] for each in lists],
-            "hdl_end_times": [each[2] for each in lists],
+            **dict(zip(names, map(list, zip(*lists, strict=True)), strict=True)),
         }
 
     first = frames(("1", 10, 20), ("2", 30, 50), last=99)
@@ -78,14 +73,14 @@ def crosstask_tree(root):
         "23521\nMake Jello Shots\nhttp://example.org\n3\npour jello powder,stir,stir\n\n"
         "16815\nJack Up a Car\nhttp://example.org\n2\nbrake on, raise jack\n\n",
     )
-    put(
-        release / "videos.csv",
-        "23521,a_b-1,https://example.org/1\n16815,zz,https://example.org/2\n",
-    )
-    put(release / "annotations" / "23521_a_b-1.csv", "1,0.5,2\n3,2,4.25\n")
-    put(release / "annotations" / "16815_zz.csv", "2,1,2\n7,3,4\n")
-    put(release / "annotations" / "16815_yy.csv", "1,1,2\n")
-    put(release / "annotations" / "99999_zz.csv", "1,1,2\n")
+    for file, text in {
+        "videos": "23521,a_b-1,https://example.org/1\n16815,zz,https://example.org/2\n",
+        "annotations/23521_a_b-1": "1,0.5,2\n3,2,4.25\n",
+        "annotations/16815_zz": "2,1,2\n7,3,4\n",
+        "annotations/16815_yy": "1,1,2\n",
+        "annotations/99999_zz": "1,1,2\n",
+    }.items():
+        put(release / f"{file}.csv", text)
     (root / "crosstask_features").mkdir()
     np.save(root / "crosstask_features" / "a_b-1.npy", np.zeros((5, 4), np.float16))
     return root

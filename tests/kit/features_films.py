@@ -28,30 +28,13 @@ def number_of(image):
 
 
 def make_film(
-    path,
-    frames=40,
-    rate=20,
-    codec="libx264",
-    times=None,
-    clock=None,
-    container=None,
-    rotation=None,
-    sound=False,
-    muxer=None,
-    scale=1,
-    **options,
-):
-    """Write a video of `frames` numbered pictures; `times` are presentation times in units of
-    `clock`.
-
-    `scale` is the size of a picture, in multiples of 64 x 48.
-    """
+    path, frames=40, rate=20, codec="libx264", times=None, clock=None, container=None,
+    rotation=None, sound=False, muxer=None, scale=1, **options,
+):  # fmt: skip
+    """`frames` numbered pictures at `times` in units of `clock`, in multiples of 64 x 48."""
     with av.open(str(path), "w", format=container, options=muxer or {}) as out:
-        stream = out.add_stream(
-            codec,
-            rate=rate,
-            options={"preset": "ultrafast", **options} if codec == "libx264" else options,
-        )
+        fast = {"preset": "ultrafast"} if codec == "libx264" else {}
+        stream = out.add_stream(codec, rate=rate, options={**fast, **options})
         stream.width, stream.height, stream.pix_fmt = WIDTH * scale, HEIGHT * scale, "yuv420p"
         stream.bit_rate = 2_000_000
         if rotation is not None:
@@ -75,30 +58,25 @@ def make_film(
 
 
 def add_sound(out, voice, seconds):
-    """Silence of a given length."""
+    silence = np.zeros((1, 1024), np.float32)
     for start in range(0, int(seconds * 8000), 1024):
-        noise = av.AudioFrame.from_ndarray(
-            np.zeros((1, 1024), np.float32), format="fltp", layout="mono"
-        )
+        noise = av.AudioFrame.from_ndarray(silence, format="fltp", layout="mono")
         noise.sample_rate, noise.pts, noise.time_base = 8000, start, Fraction(1, 8000)
         out.mux(voice.encode(noise))
     out.mux(voice.encode())
 
 
 def make_sound(path, cover=False):
-    """A sound file, optionally with a cover picture."""
     with av.open(str(path), "w") as out:
-        voice = out.add_stream(
-            "aac" if path.suffix != ".mp3" else "libmp3lame", rate=8000, layout="mono"
-        )
+        codec = "libmp3lame" if path.suffix == ".mp3" else "aac"
+        voice = out.add_stream(codec, rate=8000, layout="mono")
         art = None
         if cover:
             art = out.add_stream("mjpeg", rate=1)
             art.width, art.height, art.pix_fmt = WIDTH, HEIGHT, "yuvj420p"
             art.disposition = av.stream.Disposition.attached_pic
-            frame = av.VideoFrame.from_ndarray(picture(0), format="rgb24").reformat(
-                format="yuvj420p"
-            )
+            frame = av.VideoFrame.from_ndarray(picture(0), format="rgb24")
+            frame = frame.reformat(format="yuvj420p")
             frame.pts = 0
             out.mux(art.encode(frame))
             out.mux(art.encode())
@@ -116,9 +94,8 @@ def hostile_texts(folder):
         "dash.mp4": '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011"></MPD>',
     }
     for level in range(24):  # each lists the next one twice: 2 to the power of 24
-        texts[f"level{level}.mkv"] = (
-            f"ffconcat version 1.0\n{f'file level{level + 1}.mkv{chr(10)}' * 2}"
-        )
+        following = f"file level{level + 1}.mkv\n"
+        texts[f"level{level}.mkv"] = f"ffconcat version 1.0\n{following * 2}"
     for name, text in texts.items():
         (folder / name).write_text(text)
     make_film(folder / "level24.mkv", frames=4)

@@ -10,8 +10,7 @@ import pytest
 
 
 def run_as_root(words, environment=None):
-    """Run a command in a namespace that may mount a private disk; skip the test if that is
-    forbidden."""
+    """Run a command that may mount a private disk; skip the test where that is forbidden."""
     namespace = ["unshare", "--map-root-user", "--mount"]
     may = subprocess.run([*namespace, "true"], capture_output=True, text=True)
     if may.returncode:

@@ -37,8 +37,7 @@ TIMELINE = Timeline([Segment(*part) for part in PARTS], 9.0, ["wash"], video="te
 
 
 def mutate(data, random):
-    """Apply one to four changes: bytes flipped, removed, doubled, swapped; extreme numbers;
-    inserted scraps."""
+    """Change one to four places: flip, remove or double bytes, put extreme numbers or scraps."""
     for _ in range(random.randint(1, 4)):
         here, there = sorted(random.randrange(len(data) + 1) for _ in range(2))
         numbers = list(re.finditer(rb"-?\d+(\.\d+)?", data[:100_000]))
@@ -63,13 +62,10 @@ def mutate(data, random):
 
 
 class Target:
-    """A reader: an original file, and how it is read."""
-
     def __init__(self, original, read, part=""):
         self.original, self.read, self.part = original, read, part
 
     def attempt(self, seed, folder):
-        """Read one mutant; return what went wrong, or nothing."""
         place = folder / self.original.name
         if self.original.is_dir():
             shutil.copytree(self.original, place, dirs_exist_ok=True)
@@ -120,13 +116,11 @@ OUTSIDE = b"somebody else's"
 
 
 def outside_of(path):
-    """A file of somebody else, beside the procedure that has this file."""
     procedures = (up for up in (path, *path.parents) if up.suffix == ".proc")
     return next(procedures, path.parent).with_name("outside")
 
 
 def label_targets(folder):
-    """A file in every format that can be read."""
     found = {}
     for name, form in FORMATS.items():
         if form.read is not None:
@@ -216,8 +210,7 @@ def other_targets(folder):
 
 
 def main(seconds, seed=None):
-    """Mutate until the time is up, starting at `seed` (default: the time); 1 after a failure, with
-    the files in fuzz-failures/."""
+    """Mutate for so many seconds; 1 after a failure, with the files in fuzz-failures/."""
     signal.signal(signal.SIGALRM, _too_long)
     kept, failures, seed = Path("fuzz-failures"), 0, int(time.time()) if seed is None else seed
     with tempfile.TemporaryDirectory() as place:

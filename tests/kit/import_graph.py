@@ -23,7 +23,6 @@ MODULES = {name_of(path): path for path in ROOT.rglob("*.py")}
 
 
 def imported_by(nodes):
-    """The names that statements import, of ours and of others."""
     names = []
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -55,13 +54,14 @@ def folder_imports():
     """Folder -> imported folders, except notebook drawing, which `show` imports late."""
     found = {name: set() for name in folders()}
     for module, path in MODULES.items():
-        nodes = list(ast.walk(tree_of(path)))
-        drawing = [node for node in nodes if getattr(node, "name", "") == "_repr_html_"]
-        late = {inner for node in drawing for inner in ast.walk(node)}
-        names = imported_by(node for node in nodes if node not in late)
-        rooms = {room(name) for name in names if name.startswith("stepcut.")} & found.keys()
         if room(module) in found:
-            found[room(module)] |= rooms - {room(module)}
+            names = imports(path)
+            if "_repr_html_" in path.read_text(encoding="utf-8"):
+                nodes = ast.walk(tree_of(path))
+                late = [node for node in nodes if getattr(node, "name", "") == "_repr_html_"]
+                drawing = imported_by(inner for node in late for inner in ast.walk(node))
+                names = [name for name in names if names.count(name) > drawing.count(name)]
+            found[room(module)] |= {room(name) for name in names} & found.keys() - {room(module)}
     return found
 
 

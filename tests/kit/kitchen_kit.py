@@ -18,7 +18,6 @@ STEPS = ["open jar", "spread jam", "cut bread", "serve"]
 
 
 def film(order, rng, seconds=20.0):
-    """Labels at one per second: each step for about `seconds`, with background in between."""
     parts = []
     for step in order:
         parts += [step] * max(3, round(seconds * float(np.exp(0.1 * rng.normal())))) + [-1] * int(
@@ -34,8 +33,6 @@ def shares(labels, steps=4):
 
 
 class Echo:
-    """An online object that returns its input rows as probabilities."""
-
     def push(self, row):
         return np.asarray(row, dtype=np.float64)
 
@@ -75,8 +72,6 @@ class Plain:
 
 @dataclass(frozen=True)
 class Kitchen:
-    """Training videos of the tiny task, and the learned procedure."""
-
     labels: dict[str, NDArray[np.int64]]
     expectations: Expectations
     procedure: Procedure

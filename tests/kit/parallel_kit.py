@@ -41,8 +41,6 @@ class Logged:
 
 
 class Grey:
-    """A backbone of one number: how bright the picture is."""
-
     name, dim, size, fingerprint = "grey", 1, 16, "grey"
 
     def extract(self, frames):
@@ -50,8 +48,7 @@ class Grey:
 
 
 class Wide(Logged):
-    """The same, repeated a hundred times: rows of 2.4 kB in half precision, which fill a small
-    disk."""
+    """The same a hundred times: rows of 2.4 kB in half precision, which fill a small disk."""
 
     dim = 1200
 
@@ -60,7 +57,6 @@ class Wide(Logged):
 
 
 def seen(log):
-    """Number of frames that all processes passed to the backbone."""
     lines = log.read_text().splitlines() if log.exists() else []
     return sum(int(line.split()[1]) for line in lines)
 
@@ -82,15 +78,12 @@ def stumble(number):
 
 
 class Fussy(Exception):
-    """An exception that cannot be rebuilt from its message."""
-
     def __init__(self, one, other):
         super().__init__(one + other)
 
 
 def fail_oddly(number):
-    """Number 1 raises an error that cannot be pickled, 2 one that cannot be unpickled; 3 returns
-    such a value."""
+    """What cannot be pickled: the error of number 1, the answer of 3; 2 cannot be unpickled."""
     if number == 1:
         error = ValueError("one is odd")
         error.hook = lambda: None  # type: ignore[attr-defined]
@@ -101,7 +94,6 @@ def fail_oddly(number):
 
 
 def die_once(item):
-    """Number 1 kills its worker the first time."""
     number, folder = item
     with open(Path(folder, f"begun-{number}"), "a", encoding="ascii") as file:
         file.write("x")
@@ -117,7 +109,6 @@ def cores(_):
 
 
 def folder_of(_):
-    """What tells one worker from another."""
     return os.getpid(), os.getcwd()
 
 

@@ -13,7 +13,6 @@ TITLE = re.compile(r"^(Parameters|Returns|Raises|Examples)\n-+$", flags=re.MULTI
 
 
 def entries():
-    """The names that the page lists, each with the options `members` and `inherited_members`."""
     listed = {}
     for name, options in ENTRY.findall(PAGE.read_text(encoding="utf-8") + "\n"):
         members = re.search(r"\bmembers: \[([^]]*)\]", options)
@@ -31,7 +30,6 @@ def resolve(name):
 
 
 def public():
-    """Every function, class and public method of the reference, by its full name."""
     found = {}
     for name, options in entries().items():
         found.update(_walk(name, resolve(name), options))
@@ -62,13 +60,10 @@ def sections(thing):
 
 
 def needed(thing):
-    """The sections that a docstring needs, from the signature and the code.
-
-    A method whose summary says it all needs none.
-    """
+    """The sections that a docstring needs; a method whose summary says it all needs none."""
     doc = inspect.getdoc(thing) or ""
     member = "." in thing.__qualname__
-    if doc.startswith("Deprecated") or (member and doc and "\n\n" not in doc):
+    if member and doc and "\n\n" not in doc:
         return set()
     if inspect.isclass(thing):
         return set() if issubclass(thing, Exception) else {"Examples"}

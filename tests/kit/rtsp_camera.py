@@ -49,8 +49,7 @@ def split(unit):
 
 
 class RtspCamera:
-    """Shows one video per connection, repeating the last; if it `hangs`, connections stay open at
-    the end."""
+    """One video per connection, repeating the last; if it `hangs`, connections stay open."""
 
     def __init__(self, films, hangs=False, pace=0.01):
         self.films, self.hangs, self.pace = films, hangs, pace

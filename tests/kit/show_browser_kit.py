@@ -6,15 +6,10 @@ from contextlib import contextmanager
 import pytest
 
 FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--autoplay-policy=no-user-gesture-required",
-]
+]  # fmt: skip
 
 
 @contextmanager
@@ -43,7 +38,6 @@ class Browser:
         self.complaints = []
 
     def open(self, address, size):
-        """The page at an address, ready."""
         context = self.browser.new_context(viewport={"width": size[0], "height": size[1]})
         tab = context.new_page()
         tab.set_default_timeout(120_000)  # busy machines are slow
@@ -58,9 +52,6 @@ class Browser:
         tab.goto(address)
         tab.wait_for_selector("body.ready")
         return tab
-
-    def close(self, tab):
-        tab.context.close()
 
 
 def shows(element, text):

@@ -46,7 +46,6 @@ def write_procedure(folder, videos, duration=6.0, fingerprint="f00d"):
 
 @pytest.fixture(scope="session")
 def kitchen(tmp_path_factory):
-    """Two videos of six seconds, with annotations."""
     return make_kitchen(tmp_path_factory.mktemp("show") / "kitchen", videos=2, duration=6).folder
 
 
@@ -113,5 +112,4 @@ def many(many_once, tmp_path):
 
 @pytest.fixture
 def learned(learned_once, tmp_path):
-    """A copy that a test may change."""
     return Path(shutil.copytree(learned_once, tmp_path / "toy.proc"))

@@ -17,7 +17,6 @@ def parts_of(edits, video="one"):
 
 
 def clicks_of(edits, video="one"):
-    """The clicks of a video, as (time, step number)."""
     number = edits.document.numbers
     return [(one.start, number[one.step]) for one in edits.document.said.videos[video].clicks]
 
@@ -91,14 +90,11 @@ class Served:
 
 
 def place_of(app, title="tea"):
-    """The path of a procedure in the app."""
     found = app.get("api/home").json()["procedures"]
     return f"p/{next(one['id'] for one in found if one['title'] == title)}"
 
 
 class Page(Served):
-    """A running viewer."""
-
     def __init__(self, folder, checked=(), beside=None, videos=None):
         space = Workspace.around(folder, checked=checked, beside=beside, videos=videos)
         super().__init__(Running(space))
@@ -110,11 +106,9 @@ class Page(Served):
 
     @property
     def revision(self):
-        """The state that the page has loaded."""
         return self.viewer.edits.revision
 
     def edit(self, change):
-        """Make one edit that must succeed."""
         answer = self.post("api/edit", {"revision": self.revision, "edit": change})
         assert answer.status == 200, answer.text
         return dict(answer.json())

@@ -29,12 +29,10 @@ def change_file(place, name, text):
 
 
 def saved(place):
-    """The content of procedure.json of the current revision."""
     return read_json(revision(place) / "procedure.json")
 
 
 def change_saved(place, record):
-    """Replace procedure.json of the current revision."""
     change_file(place, "procedure.json", json.dumps(record))
 
 
@@ -56,7 +54,6 @@ def do(place, *edits):
 
 
 def content(procedure):
-    """All that people see of a procedure, as JSON values."""
     document = procedure.document
     merged = {number: now for number, now in enumerate(document.now) if now != number}
     return {

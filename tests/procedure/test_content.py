@@ -49,7 +49,6 @@ def files(place):
 
 
 def test_another_file_of_the_same_name_and_length_is_segmented_anew(place, tmp_path, caplog):
-    """The same video in another folder is recognised."""
     procedure = sc.load(place)
     (tmp_path / "new").mkdir()
     np.save(tmp_path / "new" / "0.npy", ROWS[0][::-1])
@@ -79,16 +78,6 @@ def test_a_renamed_video_is_found_by_its_content(place, files):
     (files / "0.npy").rename(files / "first.npy")
     with raises(OptionError, "first has the content of 0"):
         sc.load(place).teach()
-
-
-def test_a_procedure_of_a_version_without_digests(place, files):
-    record = saved(place)
-    for entry in record["videos"].values():
-        del entry["digest"]
-    change_saved(place, record)
-    procedure = sc.load(place)
-    assert procedure.segment(files / "0.npy") == procedure.timelines["0"]
-    assert len(procedure.teach().steps) == 4
 
 
 def test_a_video_recorded_again_is_not_taught_the_old_labels(tmp_path, capsys):

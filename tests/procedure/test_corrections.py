@@ -40,9 +40,6 @@ def files(folder):
     return {path.name: path.read_bytes() for path in revision(folder).iterdir()}
 
 
-# ---------------------------------------------------------------------- saved, undone, redone
-
-
 def test_every_edit_is_on_the_disk_at_once_and_what_was_learned_stays(place):
     before, edits = files(place), Edits(place)
     assert edits.do(rename(0, "cut bread")) == "rename slice bread to cut bread"
@@ -98,8 +95,6 @@ def test_another_program_that_writes_meanwhile_is_not_written_over(place):
     mine.do(rename(0, "mine"))
     assert Edits(place).document.steps[0].name == "mine"
 
-
-# ---------------------------------------------------------------------- what each verb does
 
 ONE = [(0.0, 2.0, 0), (2.0, 4.0, 1), (4.5, 6.0, 2)]
 CUTS = [edit("cut", "one", time=1.0), edit("cut", "one", time=3.0)]
@@ -220,9 +215,6 @@ def test_capitals_and_spaces_make_no_other_step(place):
     kept.do(edit("colour", step=2, colour="#123456"))
 
 
-# ---------------------------------------------------------------------- clicks
-
-
 def test_clicks_are_put_moved_removed_and_undone(place):
     edits = do(place, click(4.8, 2), click(1.0, 0), click(3.0, 1))
     assert clicks_of(Edits(place)) == [(1.0, 0), (3.0, 1), (4.8, 2)]
@@ -253,9 +245,6 @@ def test_a_tap_of_background_is_no_step(place):
     assert [(one.start, one.step) for one in said.clicks] == [(4.2, "")]
     assert said.steps == []
     assert said.constraint(6, 1, names_of(edits)).clicks == ((4, -1),)
-
-
-# ---------------------------------------------------------------------- onsets
 
 
 def onset(time, step, **more):
@@ -292,8 +281,6 @@ def test_the_reaction_time_follows_corrected_boundaries(place):
     edits = do(place, *whole)
     assert edits.document.reaction == pytest.approx(0.4)
 
-
-# ---------------------------------------------------------------------- wrong edits
 
 WRONG = [
     (edit("renam"), "'rename'?"),

@@ -18,7 +18,7 @@ from store_kit import change_config, change_file, change_saved, revision, saved
 import stepcut as sc
 from stepcut.annotations import Annotation, Annotations
 from stepcut.cli.main import main
-from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
+from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files import atomic
 from stepcut.files.atomic import write_json
 from stepcut.procedure.corrections import StaleEdit, append, read_log
@@ -56,20 +56,6 @@ def severity(edits, step, kind):
     return edits.do({"do": "severity", "step": step, "severity": kind})
 
 
-# ---------------------------------------------------------------------- corrections are never lost or ignored
-
-
-def test_load_rename_save_keeps_corrections(place):
-    move(place)
-    sc.load(place).rename({0: "pour", 1: "stir"}).save(place)
-    again = sc.load(place)
-    assert again.steps[:2] == ["pour", "stir"]
-    assert again.timelines["0"].segments[0].end == 3.0
-    assert again.learned.timelines["0"].segments[0].end != 3.0
-    assert [edit["do"] for edit in again.corrections.done] == ["move", "rename"]
-    assert Edits(place).next_undo == "rename 2 steps"
-
-
 def test_every_kind_of_correction_shows_everywhere(place, videos):
     edits = Edits(place)
     for edit in (
@@ -104,9 +90,7 @@ def test_check_says_what_it_does_not_know_of_corrections(place, videos, capsys):
     shown, told = capsys.readouterr()
     assert told.count("merged (step 2) and new (step 1 (2)): run teach") == 1
     assert shown.count("the rate of false alarms cannot be set below") == 1  # once for all videos
-    taught = sc.load(place).teach(source=videos)
-    assert not taught.untaught
-    assert len(taught.steps) == 4
+    assert not sc.load(place).teach(source=videos).untaught
 
 
 def test_rules_are_read_with_former_names_kept_elsewhere_and_refused(place, videos, tmp_path):
@@ -132,8 +116,11 @@ def test_rules_are_read_with_former_names_kept_elsewhere_and_refused(place, vide
         sc.load(place)
 
 
-def test_severity_is_undone_and_redone_as_other_corrections_are(place):
-    edits = Edits(place)
+def test_severity_is_undone_saved_and_taught_as_other_corrections_are(place, videos):
+    edits, older = Edits(place), sc.load(place)
+    (place / "severity.json").write_text('{"critical": [2]}')
+    with raises(OutputError, "severity.json"):
+        sc.learn(videos, steps=3, output=place, **QUICK)
     edits.do({"do": "rename", "step": 1, "name": "turn it off"})
     (place / "severity.json").write_text('{"critical": [1], "free": ["turn it off"]}')
     edits.do({"do": "merge", "step": 3, "into": 2})
@@ -148,12 +135,22 @@ def test_severity_is_undone_and_redone_as_other_corrections_are(place):
     assert (said.optional, said.critical, said.free) == (frozenset(), {1}, {1})  # both are restored
     edits.redo()
     edits.redo()
-    edits.do({"do": "rename", "step": 1, "name": "switch it off"})
+    edits.do({"do": "rename", "step": 2, "name": "switch it off"})
+    older.save(place)
     assert sc.load(place).expectations.severity == now
-    with raises(OptionError, "optional, critical, free"):
-        edits.do({"do": "severity", "step": 0, "severity": "importent"})
-    edits.do({"do": "severity", "step": 0, "severity": "free"})
-    assert edits.severity[0] == "free"
+    edits = Edits(place)
+    edits.do({"do": "confirm", "video": "0"})
+    taught = sc.load(place).teach(source=videos)
+    assert [taught.steps[n] for n in taught.expectations.severity.critical] == ["switch it off"]
+    severity(edits, 2, None)
+    assert not sc.load(place).expectations.severity.critical
+    edits.do({"do": "add", "name": "taste"})
+    for step, kind, words in (
+        (0, "importent", "optional, critical, free"),
+        (4, "free", "run teach"),
+    ):
+        with raises(OptionError, words):
+            severity(edits, step, kind)
 
 
 @pytest.mark.parametrize(
@@ -175,25 +172,6 @@ def test_a_slip_in_the_severities_is_not_called_damage(place, text, words):
     with raises(ProcedureError, words, "severity.json") as told:
         sc.load(place)
     assert "damaged" not in str(told.value)
-
-
-def test_severity_outlives_renaming_saving_and_teaching(place, videos):
-    before = sc.load(place)
-    edits = Edits(place)
-    edits.do({"do": "merge", "step": 3, "into": 2})
-    severity(edits, 2, "critical")
-    before.save(place)  # loaded before the change
-    assert sc.load(place).expectations.severity.critical == {2, 3}
-    edits = Edits(place)
-    edits.do({"do": "rename", "step": 2, "name": "turn it off"})
-    edits.do({"do": "confirm", "video": "0"})
-    taught = sc.load(place).teach(source=videos)
-    assert [taught.steps[n] for n in taught.expectations.severity.critical] == ["turn it off"]
-    severity(edits, 2, None)
-    assert not sc.load(place).expectations.severity.critical
-    edits.do({"do": "add", "name": "taste"})
-    with pytest.raises(OptionError, match="run teach"):
-        severity(edits, 4, "free")
 
 
 def test_saving_an_older_copy_keeps_what_was_corrected_since(place):
@@ -224,23 +202,14 @@ def test_a_link_to_a_procedure_or_a_file_stays_one(place, tmp_path):
     assert {path.name for path in there.parent.iterdir()} == {"a.json", "b.proc"}
 
 
-def test_another_procedure_does_not_replace_what_a_user_says_of_steps(place, videos):
-    (place / "severity.json").write_text('{"critical": [2]}', encoding="utf-8")
-    assert sc.learn(videos, steps=4, output=place, **QUICK).expectations.severity.critical == {2}
-    with raises(OutputError, "severity.json"):
-        sc.learn(videos, steps=3, output=place, **QUICK)
-    assert sc.load(place).expectations.severity.critical == {2}
-
-
 def edit_four_times(place, who):
-    """Four corrections in one editor, as (seen, made) pairs."""
-    accepted = []
-    edits = Edits(place)
+    """Four corrections in one editor, as (made, seen) pairs."""
+    edits, accepted = Edits(place), {}
     while len(accepted) < 4:
         seen, name = edits.document.steps[0].name, f"{who} {len(accepted)}"
         with contextlib.suppress(StaleEdit):
             edits.do({"do": "rename", "step": 0, "name": name})
-            accepted.append((seen, name))
+            accepted[name] = seen
     return accepted
 
 
@@ -249,28 +218,11 @@ def test_many_editors_and_a_reader(place):
         jobs = [pool.submit(edit_four_times, place, editor) for editor in range(8)]
         for _ in range(5):
             sc.load(place).save(place)  # no edits in memory: those on disk stay
-        accepted = {name: seen for job in jobs for seen, name in job.result()}
+    accepted = {name: seen for job in jobs for name, seen in job.result().items()}
     done = [edit["name"] for edit in Edits(place).corrections.done]
     # Each edit was based on the current state.
     assert accepted == dict(zip(done, ["step 1", *done], strict=False))
     assert len(done) == 4 * 8
-
-
-# ---------------------------------------------------------------------- atomic folders
-
-
-@pytest.mark.slow
-def test_raced_saves_leave_one_whole_procedure_and_no_rest(videos, tmp_path):
-    made = [sc.learn(videos, steps=steps, **QUICK) for steps in (3, 4)]
-    with ThreadPoolExecutor(4) as pool:
-        jobs = [pool.submit(made[n % 2].save, tmp_path / "out" / "a.proc") for n in range(8)]
-    refused = [job.exception() for job in jobs if job.exception()]
-    assert all("learned again since" in str(error) for error in refused)
-    assert sc.load(tmp_path / "out" / "a.proc") in made
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.proc"]
-
-
-# ---------------------------------------------------------------------- folders of other versions, damaged, foreign
 
 
 @pytest.mark.parametrize(
@@ -307,14 +259,13 @@ def test_more_rows_than_the_model_has_are_refused_before_they_take_memory(place)
 def test_a_hostile_folder_is_refused_or_right(place, file, videos):
     shown = sc.load(place).timelines["0"]
     said = Annotation(end=shown.end, segments=shown.segments[:2], annotated=((0.0, 9.0),))
-    record = {**saved(place), "annotations": Annotations(videos={"0": said}).to_json()}
-    change_saved(place, record)
+    change_saved(place, saved(place) | {"annotations": Annotations(videos={"0": said}).to_json()})
     move(place)
-    random = Random(0)
+    random, config = Random(0), revision(place) / "config.json"
     path = place / file if file == "events.jsonl" else revision(place) / file
-    whole, config = path.read_bytes(), (revision(place) / "config.json").read_bytes()
+    whole, settings = path.read_bytes(), config.read_bytes()
     for _ in range(60):
-        (revision(place) / "config.json").write_bytes(config)
+        config.write_bytes(settings)
         data = mutate(whole, random)
         if file in ("config.json", "events.jsonl"):
             path.write_bytes(data)
@@ -325,14 +276,11 @@ def test_a_hostile_folder_is_refused_or_right(place, file, videos):
             procedure = sc.load(place)
         except ProcedureError:
             continue
-        try:
-            procedure.check(videos[0])
-            procedure.segment(videos[0])
-            procedure.guide().push(0.0, videos[0][0])
-            procedure.plan()
-            repr(procedure.orders), procedure._repr_html_()
-        except StepcutError:
-            raise AssertionError(path.read_bytes()) from None
+        procedure.check(videos[0])
+        procedure.segment(videos[0])
+        procedure.guide().push(0.0, videos[0][0])
+        procedure.plan()
+        repr(procedure.orders), procedure._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -381,7 +329,6 @@ def test_another_procedure_leaves_the_corrections_in_the_history(place, videos, 
         sc.learn(videos, steps=3, output=place, **QUICK)
     sc.learn(videos, steps=3, **QUICK).save(place)
     assert "1 corrections" in caplog.text
-    assert len(sc.load(place).steps) == 3
     with raises(OutputError, "learned again", "--to 2"):
         mine.rename({0: "pour"}).save(place)
     go_back(place, 2)
@@ -403,7 +350,7 @@ def test_a_procedure_of_a_stranger_runs_no_code(place, tmp_path, monkeypatch):
     assert type(sc.load(place, trust=True).method).__name__ == "Mine"
 
 
-def put_own_files(place):
+def test_what_stepcut_did_not_write_stays(place, videos):
     (place / "notes.md").write_text("n")
     (place / "clips" / "deep").mkdir(parents=True)
     (place / "clips" / "deep" / "a.mp4").write_bytes(b"video")
@@ -413,16 +360,11 @@ def put_own_files(place):
     (place / "dangling").symlink_to("/nowhere/at/all")
     (place / ".hidden").touch(0o400)
 
-
-def test_what_stepcut_did_not_write_stays(place, videos):
-    put_own_files(place)
-    ours = {"CURRENT", "revisions", "events.jsonl"}
-
     def own():
         return {
             path.name: (path.lstat().st_mode, path.lstat().st_mtime_ns, path.lstat().st_ino)
             for path in place.iterdir()
-            if path.name not in ours
+            if path.name not in ("CURRENT", "revisions", "events.jsonl")
         }
 
     before = own()

@@ -7,7 +7,6 @@ from sklearn.metrics import adjusted_rand_score
 from store_kit import revision
 from threadpoolctl import threadpool_limits
 
-import stepcut
 import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError
 from stepcut.methods import StepCut
@@ -93,19 +92,15 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos, tmp_path):
         ({"restart": 1}, "'restarts'?"),
         ({**PAPER, "segmenter": "procutt"}, "'procut'?"),
         ({"method": "cnc", "steps": "auto"}, "'CnC'"),
-        ({"method": "cnc", "steps": "auto", "segmenter": KMeans()}, "'CnC'"),
         ({"namer": "blip"}, "namer='blip'"),
         ({"names": ["a"]}, "1 names"),
         ({"names": ["a", "b"], "steps": (2, 3)}, "steps=(2, 3)"),
         ({"names": ["a", "b", "c", "a"]}, "all different"),
         ({"names": ["a", "b", "c", " A"]}, "all different"),
-        ({"names": ["a", "b", "c", ""]}, "all different"),
         ({"names": ["a", "b", "c", 4]}, "one name per step"),
-        ({"names": "abcd"}, "one name per step"),
         ({"method": np}, "<module 'numpy'"),
         ({"method": KMeans}, "method=KMeans is a class"),
         ({"method": "collections:OrderedDict"}, "is not a method"),
-        ({"method": "json:decoder"}, "is not a method"),
         ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
         ({**PAPER, "segmenter": 5}, "segmenter=5"),
         ({**PAPER, "train": "x"}, "train='x'"),
@@ -120,30 +115,19 @@ def test_settings_that_make_no_sense(videos, wrong, says):
 @pytest.mark.slow
 def test_numbers_of_numpy_are_numbers(videos, tmp_path):
     plain = sc.learn(videos, steps=4, seed=1, rate=2, restarts=2, background=0.5)
-    given = {
-        "seed": np.int64(1),
-        "rate": np.float32(2),
-        "restarts": np.int32(2),
-        "background": np.float64(0.5),
-    }
-    same = sc.learn(videos, steps=np.int64(4), output=tmp_path / "a.proc", **given)
+    given = {"seed": np.int64(1), "rate": np.float32(2), "restarts": np.int32(2)}
+    given |= {"steps": np.int64(4), "background": np.float64(0.5)}
+    same = sc.learn(videos, output=tmp_path / "a.proc", **given)
     assert same == plain == sc.load(tmp_path / "a.proc")
     assert same.config.fingerprint == plain.config.fingerprint
-    own = StepCut(steps=np.int64(4), seed=np.int64(1), restarts=np.int32(2))
-    sc.learn(videos, method=own, output=tmp_path / "own.proc")
-    assert sc.load(tmp_path / "own.proc").method.settings()["seed"] == 1
 
 
-@pytest.mark.slow
 def test_videos_may_come_from_a_generator(videos, tmp_path):
-    assert sc.learn((rows for rows in videos), steps=4, **QUICK) == sc.learn(
-        videos, steps=4, **QUICK
-    )
+    whole = sc.learn(videos, steps=4, **QUICK)
+    assert sc.learn((rows for rows in videos), steps=4, **QUICK) == whole
     for number, rows in enumerate(videos):
         np.save(tmp_path / f"{number}.npy", rows)
-    count = len(videos)
-    assert len(sc.learn(sorted(tmp_path.glob("*.npy")), steps=4, **QUICK).timelines) == count
-    assert len(sc.learn(tmp_path.glob("*.npy"), steps=4, **QUICK).timelines) == count
+    assert len(sc.learn(tmp_path.glob("*.npy"), steps=4, **QUICK).timelines) == len(videos)
 
 
 @pytest.mark.parametrize(
@@ -162,14 +146,7 @@ def test_what_is_no_video_is_told(source, says):
         sc.learn(source, steps=2, **QUICK)
 
 
-def test_the_only_usable_file_is_named_with_the_reason_of_another(videos, tmp_path):
-    np.save(tmp_path / "good.npy", videos[0])
-    (tmp_path / "broken.npy").write_bytes(b"no array")
-    with raises(OptionError, "1 video (good)", "Skipped:", "broken.npy"):
-        sc.learn(tmp_path, steps=2)
-
-
-def test_the_fewest_videos_steps_and_rows(videos):
+def test_the_fewest_videos_steps_and_rows(videos, tmp_path):
     with raises(OptionError, "1 video (0)"):
         sc.learn(videos[:1], steps=2, **QUICK)
     with pytest.raises(FeatureError, match="no arrays"):
@@ -184,6 +161,10 @@ def test_the_fewest_videos_steps_and_rows(videos):
     with raises(OptionError, "2 rows") as told:
         sc.learn([np.ones((1, 2))] * 2)
     assert "steps=" not in str(told.value)  # the caller did not set it
+    np.save(tmp_path / "good.npy", videos[0])
+    (tmp_path / "broken.npy").write_bytes(b"no array")
+    with raises(OptionError, "1 video (good)", "Skipped:", "broken.npy"):
+        sc.learn(tmp_path, steps=2)
 
 
 def test_a_video_without_any_step_is_no_normal_one(four):
@@ -224,48 +205,19 @@ def test_a_wrong_setting_is_told_before_any_video_is_read(tmp_path, wrong):
         sc.learn(films, **wrong)
 
 
-# ---------------------------------------------------------------------- large sets
-
-
-VIDEOS = 12
-SAMPLED = ("stepcut.methods.stepcut.learning", "stepcut.checking.calibrate")
-
-
-def learn(monkeypatch, many):
-    """Learn from twelve videos as if so `many` were many; also the number of videos of each fit."""
-    rows, _ = toy_features(videos=VIDEOS, rate=1.0, duration=60, seed=3)
-    fitted = []
-    fit = StepCut.fit
-
-    def counted(self, features, *args, **kwargs):
-        fitted.append(len(features))
-        return fit(self, features, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StepCut, "fit", counted)
-        for module in SAMPLED:
-            patch.setattr(f"{module}.MANY", many)
-        return stepcut.learn(rows, steps=6, rate=1, restarts=8), fitted
-
-
 @pytest.mark.slow
 def test_beyond_that_many_videos_some_stand_for_all_and_up_to_it_nothing_changes(monkeypatch):
-    whole, all_fitted = learn(monkeypatch, 1000)
-    same, fitted = learn(monkeypatch, VIDEOS)
-    state, expected = same.method.state(), whole.method.state()
-    assert state.keys() == expected.keys()
-    for name, values in expected.items():
-        assert state[name].dtype == values.dtype
-        np.testing.assert_array_equal(state[name], values)
-    shown, wanted = same.expectations.to_json(), whole.expectations.to_json()
-    for sampled in ("task", "altered"):  # with fewer videos, more copies of each
-        del shown[sampled], wanted[sampled]
-    assert shown == wanted
-    assert fitted == [VIDEOS]
-    some, fitted = learn(monkeypatch, 8)
-    assert all_fitted == fitted == [VIDEOS]  # no refits
+    rows, _ = toy_features(videos=12, rate=1.0, duration=60, seed=3)
+    made = []
+    for many in (1000, 12, 8):
+        for module in ("stepcut.methods.stepcut.learning", "stepcut.checking.calibrate"):
+            monkeypatch.setattr(f"{module}.MANY", many)
+        made.append(sc.learn(rows, steps=6, rate=1, restarts=8))
+    whole, same, some = made
+    for name, values in whole.method.state().items():
+        np.testing.assert_array_equal(same.method.state()[name], values)
     altered = {one.of for copies in some.expectations.altered.values() for one in copies}
     assert len(altered) == 8
-    assert {len(values) for values in some.expectations.amounts.values()} == {VIDEOS}
+    assert {len(values) for values in some.expectations.amounts.values()} == {12}
     labels, expected = ([one.labels[name] for name in one.samples] for one in (some, whole))
     assert adjusted_rand_score(np.concatenate(expected), np.concatenate(labels)) > 0.7

@@ -30,20 +30,11 @@ def test_a_recipe_names_the_steps_in_their_order():
     assert procedure.suggestions == {}
     with raises(OptionError, "kmeans", "recipes", setting="transcripts"):
         sc.learn(films([[0, 1, 2, 3]] * 4), recipe=["pour", "stir"], method="kmeans")
-
-
-@pytest.mark.parametrize(
-    ("line", "step"),
-    [
-        ("cut bread; 1:30", RecipeStep("cut bread", 90.0)),
-        ("wipe ; any time", RecipeStep("wipe", any_time=True)),
-        ("bake; 2 min; Optional", RecipeStep("bake", 120.0, optional=True)),
-        ("knead; 1:30 min", RecipeStep("knead", 90.0)),
-        ("rest; 1:30 h", RecipeStep("rest", 5400.0)),
-    ],
-)
-def test_lines_of_a_recipe(line, step):
-    assert read_recipe([line]) == [step]
+    lines = ["cut bread; 1:30", "wipe ; any time", "bake; 2 min; Optional", "rest; 1:30 h"]
+    assert read_recipe(lines) == [
+        RecipeStep("cut bread", 90.0), RecipeStep("wipe", any_time=True),
+        RecipeStep("bake", 120.0, optional=True), RecipeStep("rest", 5400.0),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -61,13 +52,10 @@ def test_a_recipe_that_makes_no_sense(lines, words):
         read_recipe(lines)
 
 
-def test_a_recipe_in_the_letters_of_windows(tmp_path):
+def test_files_of_recipes(tmp_path, capsys):
     (tmp_path / "recipe.txt").write_bytes("Käse schneiden\r\nrühren; 40 s\r\n".encode("latin-1"))
     steps = read_recipe(tmp_path / "recipe.txt")
     assert steps == [RecipeStep("Käse schneiden"), RecipeStep("rühren", 40.0)]
-
-
-def test_a_recipe_that_is_not_there(tmp_path, capsys):
     for name in "ab":
         (tmp_path / f"{name}.mp4").touch()
     assert main(["learn", str(tmp_path), "--recipe", str(tmp_path / "none.txt")]) == 2
@@ -78,11 +66,7 @@ def test_a_recipe_that_is_not_there(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_words_are_suggestions_and_a_namer_is_heard(kitchen, tmp_path):
-    spec = FeatureSpec(fps=2)
-    settings = {"steps": 3, "backbone": spec, "background": 0.0, "cache": tmp_path, **QUICK}
-    procedure = sc.learn(kitchen / "videos", **settings)
-    assert procedure.steps == ["step 1", "step 2", "step 3"]
-    assert procedure.suggestions == {}
+    settings = {"steps": 3, "backbone": FeatureSpec(fps=2), "background": 0.0, "cache": tmp_path}
     seen = []
 
     def namer(pictures):
@@ -90,7 +74,7 @@ def test_words_are_suggestions_and_a_namer_is_heard(kitchen, tmp_path):
         assert pictures[0].ndim == 3
         return ["kitchen", f"thing {len(seen)}"]
 
-    named = sc.learn(kitchen / "videos", namer=namer, **settings)
+    named = sc.learn(kitchen / "videos", namer=namer, **settings, **QUICK)
     assert len(seen) == 3
     assert named.suggestions == {0: ["thing 1"], 1: ["thing 2"], 2: ["thing 3"]}
-    assert named.steps == procedure.steps
+    assert named.steps == ["step 1", "step 2", "step 3"]

@@ -28,7 +28,7 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files.cache import cache_dir
 from stepcut.formats import write_folder
-from stepcut.procedure.corrections import StaleEdit, append, read_log
+from stepcut.procedure.corrections import StaleEdit
 from stepcut.procedure.document import VERBS
 from stepcut.procedure.edits import Edits, diagnose, go_back, history, restore, take_back
 from stepcut.procedure.learning import read_outline, teach_folder
@@ -83,9 +83,6 @@ def state_of(folder):
     }
 
 
-# ---------------------------------------------------------------------- folders of version 0.3.0
-
-
 def copy_old(name, folder):
     return Path(shutil.copytree(OLD / f"{name}.proc", folder / f"{name}.proc"))
 
@@ -105,20 +102,16 @@ def test_a_folder_of_0_3_0_is_read_as_it_is_and_converted_by_the_first_change(na
         assert labels[0] == labels[1]
     assert json.loads(json.dumps(seen, default=str)) == expected
     shown_before, edits = shown(place), Edits(place)
-    revision = edits.revision
-    assert len(history(place)) == 1 + len(edits.corrections.done) + 2 * len(
-        edits.corrections.undone
-    )
+    done, undone = edits.corrections.done, edits.corrections.undone
+    assert len(history(place)) == 1 + len(done) + 2 * len(undone)
     assert (state_of(place), list(tmp_path.iterdir())) == (before, [place])
-    edits.do({"do": "add", "name": "a new step"}, revision)
+    edits.do({"do": "add", "name": "a new step"}, edits.revision)
     edits.undo()
     assert shown(place) == shown_before
-    own = {"notes.md", "severity.json"}
     kept = state_of(tmp_path / f"{name}.proc.0.3")
     assert kept == {file: data for file, data in before.items() if file != "notes.md"}
-    assert {path.name for path in place.iterdir()} - own == {
-        "CURRENT", "events.jsonl", "revisions",
-    }  # fmt: skip
+    left = {path.name for path in place.iterdir()} - {"notes.md", "severity.json"}
+    assert left == {"CURRENT", "events.jsonl", "revisions"}
     if name != "labels":
         was = sc.load(OLD / f"{name}.proc").expectations.severity
         assert sc.load(place).expectations.severity == was
@@ -149,15 +142,17 @@ def test_a_file_that_a_person_wrote_into_stays_where_it_is(tmp_path):
     assert (place / "notes.md").read_text() == "my notes\n"
 
 
-@pytest.mark.parametrize("name", ["edited", pytest.param("taught", marks=pytest.mark.slow)])
-def test_a_crash_while_converting_loses_nothing(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "step"), [("edited", 6), pytest.param("taught", 1, marks=pytest.mark.slow)]
+)
+def test_a_crash_while_converting_loses_nothing(name, step, tmp_path):
     place, expected = tmp_path / f"{name}.proc", shown(OLD / f"{name}.proc")
 
     def prepare():
         shutil.rmtree(tmp_path)
         copy_old(name, tmp_path)
 
-    for crash in crashes(prepare, lambda: rename(place, "boil")):
+    for crash in crashes(prepare, lambda: rename(place, "boil"), step):
         now = shown(place)
         if crash:
             assert now == expected or now["steps"][0][0] == "boil"
@@ -167,9 +162,6 @@ def test_a_crash_while_converting_loses_nothing(name, tmp_path):
         assert (tmp_path / f"{name}.proc.0.3" / "edits.json").exists()
 
 
-# ---------------------------------------------------------------------- crashes
-
-
 def edit_and_undo(place):
     edits = Edits(place)
     for name in ("first", "second"):
@@ -177,8 +169,17 @@ def edit_and_undo(place):
     edits.undo(), edits.undo(), edits.redo()
 
 
-@pytest.mark.parametrize("what", ["edit", "learn", "teach", "take back", "go back", "restore"])
-def test_a_crash_at_any_point_leaves_a_procedure_with_all_edits(what, taught_once, learned_once):
+@pytest.mark.parametrize(
+    ("what", "step"),
+    [
+        ("edit", 1), ("take back", 1), ("go back", 1), ("restore", 1), ("learn", 4), ("teach", 4),
+        pytest.param("learn", 1, marks=pytest.mark.slow),
+        pytest.param("teach", 1, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_a_crash_at_any_point_leaves_a_procedure_with_all_edits(
+    what, step, taught_once, learned_once
+):
     folder = learned_once.parents[1] / what
     place = folder / "a.proc"
     learned, before = sc.load(learned_once), sc.load(taught_once)
@@ -201,7 +202,7 @@ def test_a_crash_at_any_point_leaves_a_procedure_with_all_edits(what, taught_onc
         "go back": lambda: go_back(place, 1),
         "restore": lambda: restore(place),
     }[what]
-    for _ in crashes(prepare, work):
+    for _ in crashes(prepare, work, step):
         if what == "learn" and not place.exists():
             continue
         if what == "restore" and diagnose(place):
@@ -248,9 +249,6 @@ def test_a_full_disk_keeps_the_edits_and_says_so(place, monkeypatch):
     assert edits.document.steps[0].name == "pour"
 
 
-# ---------------------------------------------------------------------- damage
-
-
 def damage(path, how):
     data = path.read_bytes()
     middle = len(data) // 2
@@ -289,7 +287,7 @@ def test_a_damaged_file_is_told_and_restored(file, how, taught, capsys):
     assert sc.load(taught).steps[2] == "still works"
 
 
-def test_without_a_readable_state_nothing_is_changed(place):
+def test_damage_that_cannot_be_restored_or_that_can_be_left_out(place, tmp_path):
     rename(place, "pour")
     (revision(place) / "procedure.json").write_text("{")
     before = state_of(place)
@@ -298,9 +296,6 @@ def test_without_a_readable_state_nothing_is_changed(place):
         restore(place)
     assert state_of(place) == before
     (place / "events.jsonl").touch()
-
-
-def test_damaged_corrections_of_0_3_0_can_be_left_out(tmp_path):
     place = copy_old("edited", tmp_path)
     (place / "edits.json").write_text("{")
     with raises(ProcedureError, "edits.json", "--restore"):
@@ -309,9 +304,6 @@ def test_damaged_corrections_of_0_3_0_can_be_left_out(tmp_path):
     restore(place)
     assert len(sc.load(place).steps) == 4
     assert (tmp_path / "edited.proc.0.3" / "edits.json").read_text() == "{"
-
-
-# ---------------------------------------------------------------------- history
 
 
 @pytest.mark.parametrize("jumps", [(), (1e9, -1e9, 4e9)], ids=["", "the clock jumps"])
@@ -324,10 +316,9 @@ def test_the_history_names_who_did_what_and_any_point_can_be_reached(
     Edits(taught).do({"do": "confirm", "video": "1"}, author="Ada")
     before = shown(taught)
     entries = history(taught)
-    assert [entry.what for entry in entries] == [
-        "learn the steps", "rename step 1 to pour", "teach",
-        entries[3].what, f"undo: {entries[3].what}", "confirm 1",
-    ]  # fmt: skip
+    told = [entry.what for entry in entries]
+    assert told[:3] == ["learn the steps", "rename step 1 to pour", "teach"]
+    assert told[4:] == [f"undo: {told[3]}", "confirm 1"]
     assert entries[-1].author == "Ada"
     assert [entry.now for entry in entries] == [False] * 5 + [True]
     go_back(taught, 2)
@@ -338,35 +329,21 @@ def test_the_history_names_who_did_what_and_any_point_can_be_reached(
     assert shown(taught) == before
     assert main(["history", str(taught), "--to", "1"]) == 0
     assert sc.load(taught).steps[0] == "step 1"
-    capsys.readouterr()
     assert main(["history", str(taught), "--format", "json"]) == 0
     assert "go back to 6" in capsys.readouterr().out
     assert main(["history", str(taught), "--to", "99"]) == 2
     assert "event 99 does not exist" in capsys.readouterr().err
 
 
-def test_going_back_and_forth_many_times_is_quick(place):
-    edits = Edits(place)
-    for number in range(40):
-        edits.do({"do": "rename", "step": 0, "name": f"name {number}"})
-        go_back(place, 1 + 2 * number)
-        edits.refresh()
-    begin = time.perf_counter()
-    assert len(history(place)) == 81
-    assert time.perf_counter() - begin < 2
-
-
 def test_edits_made_while_teaching_are_applied_on_top(place, caplog):
     rename(place, "pour")
-    edits = Edits(place)
-    edits.do({"do": "confirm", "video": "1"})
+    edits = do(place, edit("confirm", "1"))
     new = sc.load(place).teach({"0": TRUE[0]})
-    number = new.steps.index(next(name for name in new.steps if name in sc.load(place).steps))
-    name = new.steps[number]
-    there = [step.number for step in edits.document.steps if step.name == name]
+    kept = next(name for name in new.steps if name in sc.load(place).steps)
+    there = next(step.number for step in edits.document.steps if step.name == kept)
     do(
         place,
-        edit("rename", step=there[0], name="boil"),
+        edit("rename", step=there, name="boil"),
         edit("mark", "2", start=1.0, end=2.0, step=None),
         edit("add", name="taste"),
         edit("cut", "2", time=0.5),
@@ -375,8 +352,7 @@ def test_edits_made_while_teaching_are_applied_on_top(place, caplog):
     assert "1 corrections do not fit" in caplog.text
     assert "stepcut history" in caplog.text
     now = sc.load(place)
-    assert "taste" in now.steps
-    assert "boil" in now.steps
+    assert {"taste", "boil"} <= set(now.steps)
     assert now.timelines["2"].labels([1.5]).tolist() == [-1]
     take_back(place)
     assert "taste" in sc.load(place).steps
@@ -388,7 +364,7 @@ def edit_until(place, end):
     while time.time() < end:
         name, steps = f"name {len(made)}", edits.document.steps
         try:
-            edits.do({"do": "rename", "step": steps[len(made) % len(steps)].number, "name": name})
+            edits.do(edit("rename", step=steps[len(made) % len(steps)].number, name=name))
             made.append(name)
         except StaleEdit:  # shown, and made again on the new state
             edits.refresh()
@@ -404,59 +380,35 @@ def teach_until(place, end):
 
 
 def test_two_processes_edit_and_teach_at_once_and_lose_nothing(place):
-    Edits(place).do({"do": "confirm", "video": "0"})
-    end = time.time() + float(os.environ.get("STEPCUT_SECONDS_OF_TWO", "3"))
+    do(place, edit("confirm", "0"))
+    end = time.time() + float(os.environ.get("STEPCUT_SECONDS_OF_TWO", "2"))
     with ProcessPoolExecutor(2, get_context("fork")) as pool:
         edited, taught = pool.submit(edit_until, place, end), pool.submit(teach_until, place, end)
         made, count = edited.result(), taught.result()
     assert made
     assert count
-    written = [one["values"]["name"] for one in events(place) if "name" in one.get("values", {})]
-    assert dict.fromkeys(written).keys() >= set(made)
+    written = {one["values"]["name"] for one in events(place) if "name" in one.get("values", {})}
+    assert written >= set(made)
     assert made[-1] in sc.load(place).steps
-    assert sum(entry.what == "teach" for entry in history(place)) >= 1
+    assert any(entry.what == "teach" for entry in history(place))
 
 
-# ---------------------------------------------------------------------- one document in memory
-
-
-def test_an_edit_applies_one_verb_and_opening_many_edits_is_quick(place, monkeypatch):
+def test_an_edit_applies_one_verb(place, monkeypatch):
     edits, calls = Edits(place), []
-    for name, verb in list(VERBS.items()):
+    verb = VERBS["rename"]
 
-        def run(document, _run=verb.run, **values):
-            calls.append(1)
-            return _run(document, **values)
+    def run(document, **values):
+        calls.append(1)
+        return verb.run(document, **values)
 
-        monkeypatch.setitem(VERBS, name, verb._replace(run=run))
+    monkeypatch.setitem(VERBS, "rename", verb._replace(run=run))
     for number in range(30):
-        edits.do({"do": "rename", "step": 0, "name": f"name {number}"})
-    assert len(calls) == 30
+        edits.do(edit("rename", step=0, name=f"name {number}"))
     edits.undo(), edits.next_redo, edits.next_undo
     assert len(calls) == 30
     edits.redo()
     assert len(calls) == 31
     assert Edits(place).document == edits.document
-
-
-def test_two_thousand_edits_open_within_a_second(place):
-    log = read_log(place)
-    made = [
-        ("mark", {"video": "0", "start": n % 10, "end": n % 10 + 1, "step": n % 4})
-        for n in range(2000)
-    ]
-    more = log.plus(Edits(place).outline.revision, made)
-    append(place, log, more.events[len(log.events) :])
-    taken = []
-    for _ in range(3):  # the fastest, because other programs may use the machine
-        begin = time.process_time()
-        edits = Edits(place)
-        taken.append(time.process_time() - begin)
-    assert min(taken) < 1
-    assert len(edits.corrections.done) == 2000
-
-
-# ---------------------------------------------------------------------- a full disk
 
 
 @pytest.mark.slow
@@ -465,26 +417,21 @@ def test_learn_on_a_full_disk(free, tmp_path):
     rng = np.random.default_rng(0)
     (tmp_path / "features").mkdir()
     for name in "abc":
-        rows = (
-            np.repeat(np.eye(3), 20, axis=0) @ rng.normal(size=(3, 400)) * 3
-            + rng.normal(size=(60, 400)) * 0.1
-        )
+        rows = np.repeat(np.eye(3, 400), 20, axis=0) + rng.normal(size=(60, 400)) * 0.1
         np.save(tmp_path / "features" / f"{name}.npy", rows.astype(np.float32))
     disk = tmp_path / "disk"
     disk.mkdir()
-    learn = ["learn", str(tmp_path / "features"), "-k", "3", "-o", str(disk / "task.proc")]
-    learn += ["--quiet"]
     words = [sys.executable, full_disk.__file__, str(disk), str(free), sys.executable, "-m"]
-    words += ["stepcut", *learn]
+    words += ["stepcut", "learn", str(tmp_path / "features"), "-k", "3", "--quiet"]
+    words += ["-o", str(disk / "task.proc")]
     environment = {**os.environ, "STEPCUT_CACHE": str(tmp_path / "cache")}
     ran = full_disk.run_as_root(words, environment)
     assert ran.returncode == 0, ran.stderr
     code, left, again, *said = ran.stdout.splitlines()
-    assert code == "2"
+    assert (code, again) == ("2", "0"), ran.stdout
     assert "no space left on the disk" in said[0]
     assert "Traceback" not in ran.stdout
     assert ast.literal_eval(left) == ["filler"]  # no procedure and no partial files
-    assert again == "0", ran.stdout
 
 
 def test_a_disk_without_capitals_and_links(tmp_path):

@@ -1,7 +1,5 @@
 """The app's server: folder isolation, validated requests, jobs that outlive the server."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -15,10 +13,9 @@ import pytest
 from show_kit import Served, ask, place_of, wait
 from store_kit import revision
 
-import stepcut
 from stepcut.app.routes import HOME, imports, procedure_routes, static_files
 from stepcut.app.server import Running
-from stepcut.app.watching import EVERY, Watching, journal_of
+from stepcut.app.watching import Watching, journal_of
 from stepcut.app.workspace import Workspace
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
@@ -40,7 +37,6 @@ def videos(app, path="kitchen"):
 
 
 def keys_of(app):
-    """The keys of its videos."""
     return [video["key"] for video in app.get(f"{place_of(app)}/api/state").json()["videos"]]
 
 
@@ -71,7 +67,7 @@ def test_a_damaged_procedure_is_listed_with_its_problem_and_restored(app, root):
     assert "no learned state" in told
 
 
-def test_the_picker_lists_folders_videos_and_labels(app):
+def test_the_picker_lists_folders_videos_with_problems_and_labels(app):
     top = app.get("api/folder").json()
     assert [folder["name"] for folder in top["folders"]] == ["kitchen", "labels"]  # no procedure
     assert (top["path"], top["folders"][0]["videos"]) == ("", 4)
@@ -80,6 +76,13 @@ def test_the_picker_lists_folders_videos_and_labels(app):
     assert inside["videos"][0]["name"] == "broken.mp4"
     assert (inside["path"], inside["parent"]) == ("kitchen", "")
     assert app.get("api/folder?path=labels").json()["labels"]
+    asked = ["kitchen/broken.mp4", *videos(app)]
+    found = app.post("api/probe", {"videos": asked}).json()["videos"]
+    assert found[0]["duration"] is None
+    assert "broken.mp4" in found[0]["problem"]
+    assert found[0]["problem"].startswith("not a readable video")  # the page shows the name
+    assert all(one["duration"] > 5 and one["problem"] is None for one in found[1:])
+    assert app.post("api/probe", {"videos": ["x"] * 51}).status == 422
 
 
 def test_the_picker_never_leaves_its_folder(app):
@@ -90,16 +93,6 @@ def test_the_picker_never_leaves_its_folder(app):
     assert answer["duration"] is None
     body = {"videos": ["kitchen/link.mp4", *videos(app)]}
     assert app.post("api/learn", body).status == 422
-
-
-def test_videos_are_probed_with_lengths_and_problems(app):
-    asked = ["kitchen/broken.mp4", *videos(app)]
-    found = app.post("api/probe", {"videos": asked}).json()["videos"]
-    assert found[0]["duration"] is None
-    assert "broken.mp4" in found[0]["problem"]
-    assert found[0]["problem"].startswith("not a readable video")  # the page shows the name
-    assert all(one["duration"] > 5 and one["problem"] is None for one in found[1:])
-    assert app.post("api/probe", {"videos": ["x"] * 51}).status == 422
 
 
 WISHES = [
@@ -150,9 +143,6 @@ def test_stepcut_alone_opens_the_app_on_a_desktop_only(monkeypatch, capsys):
     assert asked == [("app", [])]
 
 
-# ---------------------------------------------------------------------- jobs
-
-
 def copy_all(app, kind="mp4"):
     body = {"kind": kind, "codecs": []}
     return app.post(f"{place_of(app)}/api/copies", body).json()["job"]
@@ -191,9 +181,6 @@ def test_a_job_is_cancelled_resumed_and_forgotten(app):
     assert app.post(f"{path}/explode", {}).status == 404
     assert app.post(f"{path}/forget", {}).status == 200
     assert app.get(path).status == 404
-
-
-# ---------------------------------------------------------------------- checking, comparing, exporting
 
 
 def test_a_dropped_video_is_kept_and_never_replaces_another(app, root):
@@ -244,11 +231,10 @@ def test_new_videos_in_a_watched_folder_are_checked_once(app, root):
     wait_until(checks)
     (job,) = checks()
     assert wait(app, job, state=None)["state"] in ("done", "failed")
-    time.sleep(3 * EVERY)
+    journal = journal_of(root / "line", root / "tea.proc")
+    wait_until(lambda: "new.mp4" in journal.read_text())
+    assert '"error"' in journal.read_text()
     assert [one["id"] for one in checks()] == [job["id"]]
-    journal = journal_of(root / "line", root / "tea.proc").read_text()
-    assert "new.mp4" in journal
-    assert '"error"' in journal
     assert app.post(place, {"folder": None}).json()["folder"] is None
 
 
@@ -310,7 +296,7 @@ def test_every_call_is_documented(root):
     assert all(edits[f"`{verb}`"] <= set(each.reads) for verb, each in VERBS.items())
 
 
-def test_the_pages_use_documented_calls_only():
+def test_scripts_use_documented_calls_and_texts_of_one_file():
     page = PAGE.read_text(encoding="utf-8")
     documented = {re.sub(r"\{.*?\}", "{}", path) for path in re.findall(r"`(/api/[^`]*)`", page)}
     scripts = "".join(data.decode() for name, data in static_files().items() if name[-3:] == ".js")
@@ -320,29 +306,9 @@ def test_the_pages_use_documented_calls_only():
     used = {re.sub(r"^(/api/jobs/\{\}/)\w+$", r"\1{}", path) for path in used}  # cancel
     assert len(used) > 20
     assert used <= documented
-
-
-def test_every_stage_of_a_job_has_a_text():
-    texts = re.search(r"stages: \{(.*?)\}", static_files()["strings.js"].decode(), re.DOTALL)
-    assert texts is not None
-    folder = Path(stepcut.__file__).parent
-    stages = {
-        stage
-        for part in ("features", "methods", "procedure", "paper/cnc", "show", "app")
-        for file in (folder / part).rglob("*.py")
-        for stage in re.findall(r"""Stage\(progress, "(\w+)\"""", file.read_text("utf-8"))
-    }
-    assert {"look", "features", "export"} <= stages
-    assert stages <= set(re.findall(r"(\w+):", texts[1]))
-
-
-def test_no_script_imports_itself_through_others():
     for script in (name for name in static_files() if name.endswith(".js")):
         direct = re.findall(r'from "\./(\w+\.js)"', static_files()[script].decode())
         assert all(script not in imports(other) for other in direct), script
-
-
-def test_every_text_of_the_pages_is_in_one_file():
     files = {name: data.decode() for name, data in static_files().items()}
     known = set(re.findall(r"^ +(\w+):|(?<=[,{] )(\w+):", files["strings.js"], re.MULTILINE))
     names = {name for pair in known for name in pair if name}

@@ -1,6 +1,5 @@
 """Clips: duration, copying near key frames, and errors in single videos."""
 
-import errno
 import math
 import shutil
 from fractions import Fraction
@@ -15,8 +14,8 @@ from store_kit import change_saved, saved
 
 from stepcut.cli.common import find_moved
 from stepcut.cli.main import main
-from stepcut.errors import OptionError, OutputError, VideoError
-from stepcut.features.video.container import key_times, open_video, probe
+from stepcut.errors import OptionError, VideoError
+from stepcut.features.video.container import key_times, probe
 from stepcut.features.video.sample import sample_frames
 from stepcut.show.clips import cut_clip, write_clips
 from stepcut.timeline import Segment, Timeline
@@ -88,12 +87,6 @@ def test_a_copied_clip_of_matroska_begins_with_its_key_frame(bf, start, tmp_path
     assert seen == list(range(seen[0], seen[-1] + 1))
 
 
-def test_a_copied_clip_without_decoding_times(tmp_path):
-    video = make_film(tmp_path / "film.mkv", frames=2, rate=5, bf="3", preset="medium")
-    assert cut_clip(video, 0, 0.4, tmp_path / "a.mp4")
-    assert [number_of(picture) for _, picture in sample_frames(tmp_path / "a.mp4", 5)] == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("start", "end", "shown"), [(12, 18, {1}), (12, 12, {1}), (18, 22, {1, 2})]
 )
@@ -103,18 +96,6 @@ def test_a_clip_between_frames_shows_the_one_before(start, end, shown, tmp_path)
     assert not cut_clip(video, start, end, tmp_path / "a.mp4")
     assert {number_of(picture) for _, picture in sample_frames(tmp_path / "a.mp4", 5)} == shown
     assert probe(tmp_path / "a.mp4").duration == pytest.approx(max(end - start, 0.2), abs=0.01)
-
-
-@pytest.mark.parametrize("written_by", ["_copy", "write_video"])
-def test_a_full_disk_is_not_the_fault_of_the_video(written_by, films, tmp_path, monkeypatch):
-    def full(*_, **__):
-        with open_video(films / "v3.mp4"):  # as both do while they write
-            raise av.error.OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("stepcut.show.clips." + written_by, full)
-    keys = [Fraction(0)] if written_by == "_copy" else []
-    with raises(OutputError, "a.mp4", "no space"):
-        cut_clip(films / "v3.mp4", 0, 1, tmp_path / "a.mp4", keys)
 
 
 def test_videos_that_moved_are_found_again(learned, kitchen, tmp_path):
@@ -186,9 +167,3 @@ def test_clips_of_two_videos_never_share_a_name(films, tmp_path):
     with raises(OptionError, "same names"):
         list(write_clips({"a": steps}, {}, tmp_path / "none"))
     assert not (tmp_path / "none").exists()
-
-
-def test_the_option_that_is_gone_says_what_to_use(capsys, tmp_path):
-    with pytest.raises(SystemExit):
-        main(["clips", str(tmp_path), "-o", "out", "--contact-sheet"])
-    assert "the pictures of a step are in its folder" in capsys.readouterr().err

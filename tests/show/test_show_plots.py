@@ -20,12 +20,12 @@ PARTS = [Segment(4, 6, "step 0"), Segment(0, 3.5, "step 1")]
 FOUND = {"a.mp4": Timeline(PARTS, 10, ("step 0", "step 1"))}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def procedure(learned_once):
     return sc.load(learned_once)
 
 
-def test_timelines_with_truth_above_in_the_colours_of_the_match(tmp_path):
+def test_truth_is_matched_in_timelines_and_confusion(tmp_path):
     compared = compare(FOUND, TRUE)
     assert compared.colours == {"pour": colour(1), "stir": colour(0), "taste": colour(2)}
     plots.save(plots.timelines(FOUND, TRUE), tmp_path / "a.svg")
@@ -33,15 +33,29 @@ def test_timelines_with_truth_above_in_the_colours_of_the_match(tmp_path):
     assert "step 1 = pour" in text
     assert "not found: taste" in text
     assert colour(1) in text
+    axes = plots.confusion(FOUND, TRUE).axes[0]
+    shares = axes.images[0].get_array()
+    # rows: pour, stir, taste, background; columns: step 0, step 1, no step
+    assert np.allclose(shares, [[0, 87.5, 12.5], [100, 0, 0], [0, 0, 100], [0, 0, 100]])
 
 
-def test_a_name_is_no_formula(tmp_path):
+def test_names_in_plots(tmp_path, procedure):
     name = r"pay $\euro5$ now"
     one = {"$a_$": Timeline([Segment(0, 4, name)], duration=10)}
     plots.save(plots.timelines(one), tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert name in text
     assert "$a_$" in text
+    true = {"v": Timeline([Segment(0, 60, "pour"), Segment(60, 61, "stir")], duration=100)}
+    found = {"v": Timeline([Segment(0, 40, "a"), Segment(40, 61, "b")], duration=100)}
+    legend = plots.timelines(found, truth=true).legends[0]
+    assert {"a = pour", "b"} <= {text.get_text() for text in legend.get_texts()}
+    few = plots.orders(procedure, most=1).axes[0].get_xlabel()
+    assert ("1 of" in few) == (len(procedure.orders) > 1)
+    long = {f"the long name of a step that ends in {k}": colour(k) for k in range(4)}
+    one = {"v": Timeline([Segment(k, k + 1, name) for k, name in enumerate(long)], duration=4)}
+    shown = [text.get_text() for text in plots.timelines(one).legends[0].get_texts()]
+    assert shown == list(long)
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", pytest.param("pdf", marks=pytest.mark.slow)])
@@ -93,89 +107,25 @@ def test_embedding_map_of_a_procedure_that_was_learned_from_feature_files(tmp_pa
         plots.embedding(sc.load(tmp_path / "a.proc"))
 
 
-def test_confusion_counts_shares_of_true_time():
-    axes = plots.confusion(FOUND, TRUE).axes[0]
-    shares = axes.images[0].get_array()
-    # rows: pour, stir, taste, background; columns: step 0, step 1, no step
-    assert np.allclose(shares, [[0, 87.5, 12.5], [100, 0, 0], [0, 0, 100], [0, 0, 100]])
-
-
-def test_impossible_plots_are_refused(learned, tmp_path, monkeypatch):
+def test_impossible_plots_are_refused(procedure, tmp_path):
     with raises(OptionError, ".png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
-    mine = sc.load(learned)
-    monkeypatch.setattr(type(mine.method), "curve_", Curve(("loss",), [[2.0], [1.0]]))
-    assert plots.loss(mine).axes[0].get_xlabel() == "iteration"
-    monkeypatch.setattr(type(mine.method), "curve_", None)
-    with pytest.raises(NotLearned, match="no loss curve"):
-        plots.loss(mine)
+    with raises(NotLearned, "no loss curve"):
+        plots.loss(procedure)
+    procedure.method.curve_ = Curve(("loss",), [[2.0], [1.0]])
+    assert plots.loss(procedure).axes[0].get_xlabel() == "iteration"
 
 
-def test_every_plot_refuses_other_types():
-    for draw in (plots.embedding, plots.graph, plots.hierarchy, plots.loss, plots.orders):
-        for given in (None, 3, "kitchen.proc", FOUND):
-            with raises(OptionError, type(given).__name__):
-                draw(given)
-
-
-WRONG = [
-    (lambda _: plots.timelines(None), "found=None"),
-    (lambda _: plots.timelines("kitchen.proc"), "found='kitchen.proc'"),
-    (lambda _: plots.timelines({"a": [(0, 1, "pour")]}), "stepcut.Timeline"),
-    (lambda _: plots.timelines({}), "no timeline"),
-    (lambda _: plots.timelines(FOUND, truth=3), "truth=3"),
-    (lambda _: plots.confusion(3, TRUE), "3 cannot"),
-    (lambda _: plots.confusion(FOUND, None), "truth=None"),
-    (lambda proc: plots.embedding(proc, features=3), "features=3"),
-    (lambda proc: plots.embedding(proc, features=[np.ones((5, 2))]), "has 2"),
-    (lambda proc: plots.embedding(proc, most="all"), "most='all'"),
-    (lambda proc: plots.embedding(proc, seed=10**30), "at most 4294967295"),
-    (lambda proc: plots.orders(proc, most=None), "most=None"),
-    (lambda _: plots.save(3, "a.png"), "figure=3"),
-    (lambda proc: plots.save(plots.orders(proc), None), "path=None"),
-    (lambda proc: plots.save(plots.orders(proc), "a.png", dpi="fine"), "dpi='fine'"),
-]
-
-
-@pytest.mark.parametrize(("draw", "message"), WRONG)
-def test_values_of_a_wrong_type_are_refused(draw, message, procedure):
-    with raises(OptionError, message):
-        draw(procedure)
-
-
-def test_things_draw_themselves_in_notebooks(procedure):
+def test_things_draw_themselves_and_are_data_frames(procedure):
     hostile = Timeline([Segment(0, 1, "<script>")], duration=2)
     assert "<script>" not in hostile._repr_html_()
     assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_html_()
     # Two videos and the axis they share.
     assert len(re.findall("<svg", procedure._repr_html_())) == 3
-
-
-def test_nothing_is_dropped_without_a_word(procedure):
-    few = plots.orders(procedure, most=1).axes[0].get_xlabel()
-    assert ("1 of" in few) == (len(procedure.orders) > 1)
-    long = {f"the long name of a step that ends in {k}": colour(k) for k in range(4)}
-    one = {"v": Timeline([Segment(k, k + 1, name) for k, name in enumerate(long)], duration=4)}
-    shown = [text.get_text() for text in plots.timelines(one).legends[0].get_texts()]
-    assert shown == list(long)
-
-
-def test_a_name_by_a_sliver_of_overlap_is_not_shown_as_one():
-    # "a" lies almost all in "pour"; one second of "stir" is all that is left to match "b" with, which is mostly "pour".
-    true = {"v": Timeline([Segment(0, 60, "pour"), Segment(60, 61, "stir")], duration=100)}
-    found = {"v": Timeline([Segment(0, 40, "a"), Segment(40, 61, "b")], duration=100)}
-    legend = plots.timelines(found, truth=true).legends[0]
-    assert {"a = pour", "b"} <= {text.get_text() for text in legend.get_texts()}
-
-
-def test_timelines_and_tables_as_data_frames():
     pandas = pytest.importorskip("pandas")
     frame = Timeline([Segment(0, 2, "pour", 0.5)], duration=3, video="v").to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame.loc[0, ["video", "step", "end"]].tolist() == ["v", "pour", 2]
-
-
-# ---------------------------------------------------------------------- colours
 
 
 def luminance(hexadecimal):
@@ -184,17 +134,10 @@ def luminance(hexadecimal):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_thirty_steps_have_thirty_colours():
+def test_thirty_steps_have_colours_on_which_ink_reads_well():
     assert len({colour(k) for k in range(30)}) == 30
-
-
-def test_ink_on_every_colour_reads_well():
     for k in range(30):
         light, dark = sorted((luminance(colour(k)), luminance(ink(colour(k)))), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5
-
-
-def test_neighbours_in_the_palette_differ_in_lightness():
-    """They also differ in greyscale."""
     for one, other in pairwise(PALETTE):
         assert abs(luminance(one) - luminance(other)) > 0.03
