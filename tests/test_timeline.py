@@ -71,6 +71,7 @@ def test_overlaps_gaps_and_parts():
     timeline = Timeline([Segment(0, 10, "a"), Segment(4, 5, "b")])
     assert timeline.labels([3.0, 4.5, 6.0]).tolist() == [0, 1, 0]
     assert timeline.overlapping() == [(Segment(0, 10, "a"), Segment(4, 5, "b"))]
+    assert len(Timeline([Segment(0, 5, "a"), Segment(4, 10, "b")]).overlapping()) == 1
     timeline = Timeline([Segment(1, 5, "a"), Segment(2, 3, "b"), Segment(6, 7, "a")], duration=9)
     assert timeline.gaps() == [(0.0, 1), (5, 6), (7, 9)]
     timeline = Timeline([Segment(0, 4, "a"), Segment(4, 8, "b"), Segment(8, 9, "c")], duration=9)
