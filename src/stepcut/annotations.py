@@ -93,7 +93,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def steps(self) -> list[str]:
-        named = (one.step for one in (*self.segments, *self.onsets))
+        named = [one.step for one in self.segments] + [one.step for one in self.onsets]
         return [one for one in dict.fromkeys((*named, *self.transcript)) if one != NO_STEP]
 
     @property
