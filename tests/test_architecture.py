@@ -6,7 +6,7 @@ import functools
 from import_graph import MODULES, imported_by, imports, room, tree_of
 
 LAYERS = [
-    {"errors", "version", "plugins", "settings", "compute"},
+    {"errors", "version", "plugins", "settings"},
     {"progress", "tables", "colours", "timeline", "files", "parallel"},
     {"features", "order"},
     {"methods", "formats"},

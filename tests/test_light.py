@@ -7,7 +7,7 @@ import sys
 import pytest
 from features_films import make_film
 
-from stepcut.compute import compiled_later
+from stepcut.parallel import compiled_later
 
 BLOCK = """
 import sys

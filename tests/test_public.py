@@ -16,8 +16,7 @@ from stepcut.evaluation import score
 from stepcut.formats import left_out, read_folder, write_folder
 from stepcut.paper.datasets import load as load_tasks
 from stepcut.paper.experiments import run_experiment
-from stepcut.show import plots
-from stepcut.show.bars import draw_bar
+from stepcut.show import draw_bar, plots
 from stepcut.show.report import make_report
 from stepcut.toy import make_kitchen, toy_features, write_script
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.formats import read, write
-from stepcut.show.bars import draw_axis, draw_bar
+from stepcut.show import draw_axis, draw_bar
 from stepcut.timeline import Segment, Timeline, clock
 
 

@@ -33,12 +33,9 @@ def colour(step: int) -> str:
 
 def ink(background: str) -> str:
     """Return black or white, whichever has more contrast with `background`, #rrggbb."""
-    red, green, blue = (int(background[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    linear = [
-        c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)
-    ]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#000000" if luminance > 0.179 else "#ffffff"
+    rgb = [int(background[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb)
+    return "#000000" if 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 else "#ffffff"
 
 
 def legend(colours: Mapping[str, str]) -> str:

@@ -53,7 +53,7 @@ class Lazy(UserDict[str, Any]):
 
 
 def drawing(name: str) -> Callable[..., str]:
-    return cast(Callable[..., str], resolve_name(f"stepcut.show.bars:{name}"))
+    return cast(Callable[..., str], resolve_name(f"stepcut.show:{name}"))
 
 
 @contextmanager

@@ -1,19 +1,19 @@
-"""Table: rows of figures with a caption, as text, CSV, Excel, LaTeX, JSON, Markdown or HTML."""
+"""Results in files: `Table` as text, CSV, Excel, LaTeX, JSON, Markdown or HTML, and figures."""
 
 import csv
 import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
 from typing import Any, NamedTuple
 
 from stepcut.errors import ExtraNeeded, choose, printable
-from stepcut.files.addresses import AnyPath, as_path
-from stepcut.files.atomic import write_bytes
+from stepcut.files import AnyPath, as_path, whole_file, write_bytes
 from stepcut.plugins import pip_install
 
 # Where a spreadsheet may read a formula: the start of a cell, and what follows a separator.
@@ -69,7 +69,6 @@ class Table:
         return f"{cell:.{self.digits}f}" if isinstance(cell, float) else str(cell)
 
     def text(self) -> str:
-        """Return aligned columns: text to the left, numbers to the right."""
         body = [[self.show(cell) for cell in row] for row in self.rows]
         widths = [max(map(len, cells)) for cells in zip(self.columns, *body, strict=True)]
         marks = [">" if numeric else "<" for numeric in self._numeric()]
@@ -80,7 +79,6 @@ class Table:
         return "\n".join([*([self.caption] if self.caption else []), *lines, *self.notes])
 
     def csv(self) -> str:
-        """Return CSV with a header and all digits; cells that look like formulas are escaped."""
         out = io.StringIO()
         columns, rows = self._plain()
         lines = [_guarded_row(columns), *map(_guarded_row, rows)]
@@ -104,12 +102,10 @@ class Table:
         lines += [_tex_line(map(_tex, below)), "\\midrule"]
         for number, row in enumerate(self.rows):
             cells = [_tex(self.show(cell)) for cell in row]
-            lines.append(
-                _tex_line(
-                    f"\\textbf{{{cell}}}" if (number, place) in self.bold else cell
-                    for place, cell in enumerate(cells)
-                )
-            )
+            for place in range(len(cells)):
+                if (number, place) in self.bold:
+                    cells[place] = f"\\textbf{{{cells[place]}}}"
+            lines.append(_tex_line(cells))
         lines += ["\\bottomrule", "\\end{tabular}"]
         lines += [f"\\caption{{{_tex(self.caption)}}}"] if self.caption else []
         lines += [f"\\label{{{self.label}}}"] if self.label else []
@@ -121,24 +117,21 @@ class Table:
         body = []
         for number, row in enumerate(self.rows):
             cells = [_md(self.show(cell)) for cell in row]
-            marked = [
-                f"**{text}**" if (number, place) in self.bold else text
-                for place, text in enumerate(cells)
-            ]
-            body.append(f"| {' | '.join(marked)} |")
+            for place in range(len(cells)):
+                if (number, place) in self.bold:
+                    cells[place] = f"**{cells[place]}**"
+            body.append(f"| {' | '.join(cells)} |")
         caption = [_md(self.caption), ""] if self.caption else []
         notes = ["", *(f"- {_md(note)}" for note in self.notes)] if self.notes else []
         return "\n".join([*caption, *head, *body, *notes]) + "\n"
 
     def json(self) -> str:
         columns, plain = self._plain()
-        rows = [
-            {
-                name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
-                for name, cell in zip(columns, row, strict=True)
-            }
+        cells = [
+            [None if isinstance(c, float) and not math.isfinite(c) else c for c in row]
             for row in plain
         ]
+        rows = [dict(zip(columns, row, strict=True)) for row in cells]
         record = {"caption": self.caption, "columns": columns, "rows": rows, "notes": self.notes}
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
@@ -219,7 +212,6 @@ SUFFIXES = {
 
 
 def check_table(path: AnyPath) -> str:
-    """Return the format of a table at `path`; refuse one that cannot be written."""
     return choose("suffix", as_path(path).suffix.lower(), SUFFIXES)
 
 
@@ -246,7 +238,6 @@ def _guarded_row(row: Iterable[Any]) -> list[Any]:
 
 
 def to_sheets(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
-    """Return an Excel file with the rows of each sheet; the first row is a header."""
     import xlsxwriter
 
     out = io.BytesIO()
@@ -294,3 +285,33 @@ _TEX = str.maketrans({
 
 def _tex(text: str) -> str:
     return text.translate(_TEX)
+
+
+# ---------------------------------------------------------------------- figures
+
+# reproducible files, and `$` in names as plain text
+FIXED: dict[Any, Any] = {"svg.hashsalt": "stepcut", "text.parse_math": False}
+# the supported suffixes, and the metadata to omit for reproducible files
+METADATA = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+
+@contextmanager
+def drawn_with(settings: dict[Any, Any]) -> Iterator[None]:
+    """Draw with these matplotlib `settings`, as a context or a decorator."""
+    import matplotlib
+
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def check_picture(path: AnyPath) -> str:
+    suffix: str = as_path(path).suffix.lower()
+    choose("suffix", suffix, METADATA)
+    return suffix
+
+
+@drawn_with(FIXED)
+def save_figure(figure: Any, path: AnyPath, dpi: int = 150) -> None:
+    suffix = check_picture(path)
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format=suffix[1:], dpi=dpi, metadata=METADATA[suffix])

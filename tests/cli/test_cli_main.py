@@ -153,7 +153,7 @@ def test_sigterm_leaves_nothing_half_written(tmp_path):
     code = """
 import os, signal, sys
 import stepcut.cli.main
-from stepcut.files.atomic import whole_file
+from stepcut.files import whole_file
 
 def run(name, words):
     with whole_file(words[0]):

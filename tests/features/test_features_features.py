@@ -19,7 +19,7 @@ from stepcut.features.extract import extract, load_features, read_like, read_sou
 from stepcut.features.features import Features, content_hash
 from stepcut.features.spec import FeatureSpec
 from stepcut.features.video.sample import sample_frames
-from stepcut.files.cache import cache_dir
+from stepcut.files import cache_dir
 from stepcut.progress import Event
 
 

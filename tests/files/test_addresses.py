@@ -19,9 +19,17 @@ from stepcut.errors import FeatureError, OptionError, ProcedureError, VideoError
 from stepcut.features.extract import export, extract, load_features
 from stepcut.features.features import Features, save_rows
 from stepcut.features.find import find_videos
-from stepcut.files.addresses import Address, as_path, files_below, put
-from stepcut.files.atomic import read_json, whole_file, write_json
-from stepcut.files.cache import copies, local
+from stepcut.files import (
+    Address,
+    as_path,
+    copies,
+    files_below,
+    local,
+    put,
+    read_json,
+    whole_file,
+    write_json,
+)
 from stepcut.toy import toy_features
 
 QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
@@ -201,7 +209,7 @@ def test_a_file_appears_whole_or_not_at_all(memory):
 def test_a_store_without_whole_puts_gets_a_temporary_name(memory, monkeypatch):
     import fsspec
 
-    monkeypatch.setattr("stepcut.files.addresses._PUT_IS_WHOLE", frozenset())
+    monkeypatch.setattr("stepcut.files._PUT_IS_WHOLE", frozenset())
     names: list[str] = []
     kind = type(fsspec.filesystem("memory"))
     put = kind.put_file
@@ -285,7 +293,7 @@ def test_damaged_features_at_an_address_are_computed_again(films, memory, tmp_pa
 
 
 def test_old_copies_make_room(memory, tmp_path, monkeypatch):
-    monkeypatch.setattr("stepcut.files.cache._MOST", 25)
+    monkeypatch.setattr("stepcut.files._MOST", 25)
     (tmp_path / "x").write_bytes(b"0123456789")
     kept = []
     for name in "abc":

@@ -10,7 +10,7 @@ from errors_kit import raises
 
 from stepcut.errors import OutputError
 from stepcut.features.video.container import blame
-from stepcut.files.atomic import check_place, read_json, whole_file, write_json, write_text
+from stepcut.files import check_place, read_json, whole_file, write_json, write_text
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):

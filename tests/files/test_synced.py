@@ -10,7 +10,7 @@ import pytest
 import stepcut as sc
 from stepcut.app.watching import Journal
 from stepcut.features.features import save_rows
-from stepcut.files.atomic import write_json
+from stepcut.files import write_json
 from stepcut.procedure.edits import Edits
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot sync folders")

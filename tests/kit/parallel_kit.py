@@ -154,7 +154,7 @@ def half_write(item):
         while not list(Path(folder).iterdir()):
             time.sleep(0.01)
         return number
-    from stepcut.files.atomic import whole_file
+    from stepcut.files import whole_file
 
     with whole_file(Path(folder) / "rows"):
         time.sleep(60)

@@ -2,7 +2,7 @@
 
 import json
 
-from stepcut.files.atomic import read_json, write_json
+from stepcut.files import read_json, write_json
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.folder import digest, seal
 

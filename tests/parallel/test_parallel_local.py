@@ -24,8 +24,8 @@ from parallel_kit import (
     square,
 )
 
-from stepcut.compute import PASSIVE
 from stepcut.errors import OptionError, WorkerDied
+from stepcut.parallel import PASSIVE
 from stepcut.parallel import engine as pool
 from stepcut.parallel.engine import Local, count_cores, share_cores
 

@@ -16,11 +16,11 @@ from fuzz_kit import mutate
 from store_kit import change_config, change_file, change_saved, revision, saved
 
 import stepcut as sc
+from stepcut import files
 from stepcut.annotations import Annotation, Annotations
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
-from stepcut.files import atomic
-from stepcut.files.atomic import write_json
+from stepcut.files import write_json
 from stepcut.procedure.corrections import StaleEdit, append, read_log
 from stepcut.procedure.document import VERBS
 from stepcut.procedure.edits import Edits, go_back, take_back
@@ -439,7 +439,7 @@ def test_what_is_not_a_plain_file_is_not_read(place, name, kind):
 def test_a_folder_that_somebody_else_locks_is_not_waited_for_without_end(place, monkeypatch):
     handle = os.open(place, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    monkeypatch.setattr(atomic, "LONGEST_WAIT", 0.0)
+    monkeypatch.setattr(files, "LONGEST_WAIT", 0.0)
     try:
         with raises(OutputError, "locked"):
             move(place)

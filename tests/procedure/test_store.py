@@ -26,7 +26,7 @@ from stepcut.annotations import Annotations
 from stepcut.app.folder import _put_beside
 from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
-from stepcut.files.cache import cache_dir
+from stepcut.files import cache_dir
 from stepcut.formats import write_folder
 from stepcut.procedure.corrections import StaleEdit
 from stepcut.procedure.document import VERBS

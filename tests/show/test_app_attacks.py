@@ -19,7 +19,7 @@ from stepcut.app.tasks import pack
 from stepcut.app.watching import Watching, journal_of
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError
-from stepcut.files.atomic import write_json
+from stepcut.files import write_json
 from stepcut.procedure.edits import Edits
 
 

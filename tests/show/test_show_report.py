@@ -16,7 +16,7 @@ from stepcut.cli.main import main
 from stepcut.colours import colour
 from stepcut.errors import VideoError
 from stepcut.features.video.sample import frame_at
-from stepcut.show.bars import draw_axis, draw_bar
+from stepcut.show import draw_axis, draw_bar
 from stepcut.show.clips import picture_at
 from stepcut.show.report import find_moments, make_report
 from stepcut.timeline import Segment, Timeline

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stepcut.checking.report import KINDS, Accepted, is_accepted
-from stepcut.files.atomic import read_json, write_json
-from stepcut.files.cache import cache_dir
+from stepcut.files import cache_dir, read_json, write_json
 from stepcut.procedure.document import Document
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from stepcut.errors import OptionError, OutputError, printable
 from stepcut.features.find import all_files
-from stepcut.files.atomic import PART, output_errors, sync_folder
+from stepcut.files import PART, output_errors, sync_folder
 from stepcut.files.names import VIDEO_SUFFIXES, safe_name
 
 UPLOADS = "uploads"

@@ -23,8 +23,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from stepcut.errors import OptionError, in_words
-from stepcut.files.atomic import read_json, write_json
-from stepcut.files.cache import cache_dir
+from stepcut.files import cache_dir, read_json, write_json
 from stepcut.parallel.engine import isolated
 from stepcut.progress import Event
 

@@ -30,8 +30,7 @@ from stepcut.app.state import Viewer
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, VideoError, check_kind
 from stepcut.features.video.container import probe
-from stepcut.files.atomic import write_bytes
-from stepcut.files.cache import cache_dir, state_folder
+from stepcut.files import cache_dir, state_folder, write_bytes
 from stepcut.files.names import short_names
 from stepcut.procedure.folder import is_procedure, new_folder
 from stepcut.procedure.learned import LABELS, Config, Learned

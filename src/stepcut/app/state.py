@@ -22,7 +22,7 @@ from stepcut.evaluation.agreement import stretches
 from stepcut.features.extract import read_source
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.atomic import read_json
+from stepcut.files import read_json
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS
 from stepcut.methods.arithmetic import best_pairs

@@ -15,7 +15,7 @@ from stepcut.app.checks import Checks, check_video
 from stepcut.app.folder import Folder, beside, without_path
 from stepcut.errors import OptionError, ProcedureError, StepcutError, as_items, choose
 from stepcut.evaluation.budget import time_budget
-from stepcut.files.atomic import output_errors, write_json, write_text
+from stepcut.files import output_errors, write_json, write_text
 from stepcut.formats import FORMATS, choose_format, write, write_folder
 from stepcut.procedure.learning import changes, learn, load, teach_folder
 from stepcut.procedure.procedure import Procedure

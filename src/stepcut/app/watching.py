@@ -16,8 +16,7 @@ from stepcut.app.jobs import Job, Loop
 from stepcut.app.workspace import Workspace
 from stepcut.errors import OptionError, OutputError, in_words
 from stepcut.features.find import all_files
-from stepcut.files.atomic import output_errors, sync_folder
-from stepcut.files.cache import state_folder, wall_clock
+from stepcut.files import output_errors, state_folder, sync_folder, wall_clock
 from stepcut.files.names import VIDEO_SUFFIXES, is_hole
 from stepcut.procedure.folder import OURS
 from stepcut.procedure.store import read_config

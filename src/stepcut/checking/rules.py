@@ -17,8 +17,7 @@ import msgspec
 
 from stepcut.checking.report import NEVER, UNSEEN, Finding
 from stepcut.errors import OptionError, unknown
-from stepcut.files.addresses import Address
-from stepcut.files.atomic import read_bytes, write_bytes
+from stepcut.files import Address, read_bytes, write_bytes
 from stepcut.files.names import spell
 from stepcut.order.learn import Occurrence, find_occurrences
 from stepcut.order.orders import Labels, grouped, name_of

@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, ndtri, stdtr, stdtrit
 
-from stepcut.compute import compiled_later
 from stepcut.methods.arithmetic import unit
 from stepcut.order.learn import Occurrence, find_occurrences, first_times, graph_of_occurrences
 from stepcut.order.orders import Labels, grouped
+from stepcut.parallel import compiled_later
 from stepcut.timeline import runs
 
 Floats = NDArray[np.floating[Any]]

@@ -40,8 +40,7 @@ from stepcut.features.video.live import (
     is_pipe,
     open_samples,
 )
-from stepcut.files.addresses import Address, as_path, files_below, version
-from stepcut.files.cache import wall_clock
+from stepcut.files import Address, as_path, files_below, version, wall_clock
 from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, safe_name
 from stepcut.formats import format_to_write, write
 from stepcut.order.orders import name_of

@@ -18,9 +18,7 @@ from stepcut.cli import say
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.find import find_videos, name_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
-from stepcut.files.addresses import as_path
-from stepcut.files.atomic import check_place
-from stepcut.files.figures import check_picture
+from stepcut.files import as_path, check_place
 from stepcut.files.names import match_videos
 from stepcut.formats import read_folder
 from stepcut.parallel import engine as parallel
@@ -31,7 +29,7 @@ from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.learning import ask, open_once, read_outline
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Bar, Hook, JsonLog, Stage, silent
-from stepcut.tables import Table, check_table
+from stepcut.tables import Table, check_picture, check_table
 from stepcut.timeline import Timeline
 
 SPEC = ("fps", "weights", "layer", "family", "mean", "scale", "colour", "clip_frames", "clip_fps")

@@ -12,7 +12,7 @@ import numpy as np
 import stepcut as sc
 from stepcut.cli.common import progress_hook, this_program
 from stepcut.features.extract import extract
-from stepcut.files.atomic import write_text
+from stepcut.files import write_text
 from stepcut.procedure.edits import Edits
 from stepcut.show.plots import compare
 from stepcut.show.report import make_report

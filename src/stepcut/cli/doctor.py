@@ -14,7 +14,7 @@ from typing import NamedTuple
 from stepcut.cli.main import all_commands, make_parser, summary
 from stepcut.errors import StepcutError
 from stepcut.features.backbones.networks import PACKAGE, weights_file
-from stepcut.files.cache import cache_dir
+from stepcut.files import cache_dir
 from stepcut.formats import FORMATS
 from stepcut.plugins import install_command, pip_install
 from stepcut.version import __version__

@@ -17,13 +17,13 @@ from stepcut.evaluation.agreement import compare_annotations
 from stepcut.evaluation.budget import draw_budget, only_confirmed, time_budget
 from stepcut.evaluation.compare import compare_groups
 from stepcut.features.find import find_inputs, name_videos, unique_names
-from stepcut.files.atomic import check_place, write_text
-from stepcut.files.figures import save_figure
+from stepcut.files import check_place, write_text
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS, choose_format, format_to_write, left_out, write, write_folder
 from stepcut.order.orders import counted
 from stepcut.procedure.learning import load, read_outline
 from stepcut.progress import Stage
+from stepcut.tables import save_figure
 from stepcut.timeline import Timeline, clock
 
 

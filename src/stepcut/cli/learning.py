@@ -25,7 +25,7 @@ from stepcut.features.features import load_features
 from stepcut.features.find import find_files, find_inputs
 from stepcut.features.sensors import load_sensors
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.addresses import Address, as_path
+from stepcut.files import Address, as_path
 from stepcut.formats import read_folder
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import read_step_count

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from stepcut.cli import say
-from stepcut.compute import wait_passively
 from stepcut.errors import StepcutError, choose, unknown
+from stepcut.parallel import wait_passively
 from stepcut.plugins import WING, registered
 from stepcut.version import __version__
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from stepcut.errors import OptionError
-from stepcut.files.figures import FIXED, drawn_with
-from stepcut.tables import Cell, Table
+from stepcut.tables import FIXED, Cell, Table, drawn_with
 from stepcut.timeline import Segment, Timeline
 
 # group -> video -> timeline; a single group may be called ""

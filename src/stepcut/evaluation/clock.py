@@ -13,7 +13,7 @@ import numpy as np
 from stepcut.errors import AnnotationError, OptionError, as_items, wrong
 from stepcut.features.find import natural
 from stepcut.features.spec import VECTORS
-from stepcut.files.addresses import as_path
+from stepcut.files import as_path
 from stepcut.files.names import match_videos, plain, short_names
 from stepcut.formats import read_folder
 from stepcut.methods.inputs import Labels

@@ -38,8 +38,7 @@ from stepcut.features.find import Source as Videos
 from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, as_spec, need_spec
 from stepcut.features.video.container import blame, check_file, ended, probe
 from stepcut.features.video.sample import Samples, sample_frames
-from stepcut.files.addresses import Address, AnyPath, as_path
-from stepcut.files.cache import cache_dir, local, writable
+from stepcut.files import Address, AnyPath, as_path, cache_dir, local, writable
 from stepcut.files.names import safe_name
 from stepcut.parallel.engine import Engine, Here, ask, count_cores, shared
 from stepcut.parallel.worker import attempt, count_rows, time_limit
@@ -153,7 +152,6 @@ def look(
 
 
 def compute(job: Job, backbone: Backbone | partial[Backbone]) -> int:
-    """Compute and store the features of a `job` unless they exist; return the number of rows."""
     if not job.target.exists():
         with _named(job.path) as file:
             _store(job, file, backbone() if isinstance(backbone, partial) else backbone)
@@ -269,7 +267,10 @@ def _extract(
         answers = dict(enumerate(attempt(partial(see, quickly=True), video) for video in videos))
         unknown = [number for number, answer in answers.items() if answer is None]
         stage.advance(len(videos) - len(unknown))
-        pool = engine or (_workers(network, [folder, *paths]) if unknown else Here())
+        # Workers of this machine cannot see what only this process has.
+        own = any(str(place).startswith("memory:") for place in (folder, *paths))
+        here = own or not unknown or not can_travel(network)
+        pool = engine or (Here() if here else shared())
         looked = pool.map(
             partial(ask, see) if engine else see,
             [videos[number] for number in unknown],
@@ -289,8 +290,8 @@ def _extract(
         raise errors[min(errors)]
     jobs: dict[int, Job] = {n: answer for n, answer in answers.items() if n not in errors}
     todo = {number: job for number, job in jobs.items() if job.expected}
-    own = folder if isinstance(folder, Path) and todo and cache is None else None
-    with writable(own) if own else nullcontext(folder) as place:
+    private = folder if isinstance(folder, Path) and todo and cache is None else None
+    with writable(private) if private else nullcontext(folder) as place:
         temporary = place != folder  # the features are not cached
         if temporary:
             todo = {n: job._replace(target=place / job.target.name) for n, job in todo.items()}
@@ -315,7 +316,6 @@ def _compute(
     pool: Engine,
     engine: Engine | None,
 ) -> dict[int, Any]:
-    """Compute the missing features; return the answers or errors of the `jobs` by number."""
     if not jobs:
         return {}
     first = {job.target: number for number, job in reversed(list(jobs.items()))}
@@ -342,12 +342,6 @@ def _compute(
     return {number: answers[first[job.target]] for number, job in jobs.items()}
 
 
-def _workers(network: Backbone, places: Iterable[Place]) -> Engine:
-    """Return the workers of this machine, or this process for what they cannot see."""
-    here = not can_travel(network) or any(str(place).startswith("memory:") for place in places)
-    return Here() if here else shared()
-
-
 def _video_error(error: Exception, name: str, path: Place) -> VideoError:
     if isinstance(error, WorkerDied):
         error = ended(path, error)
@@ -359,7 +353,6 @@ def _video_error(error: Exception, name: str, path: Place) -> VideoError:
 
 
 def export(features: Features, folder: AnyPath) -> Place:
-    """Write features to `folder/NAME.safetensors`, which `load_features` and `learn` read."""
     safe = safe_name(features.name)
     target = as_path(folder) / safe.with_name(f"{safe.name}.safetensors")
     metadata = {

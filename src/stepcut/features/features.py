@@ -19,9 +19,16 @@ from safetensors import SafetensorError, safe_open
 from stepcut.errors import FeatureError, OptionError, StepcutError, placed
 from stepcut.features.find import Inputs, Source, find_files, unique_names
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.addresses import Address, AnyPath, as_path, version
-from stepcut.files.atomic import read_json, whole_file, write_json
-from stepcut.files.cache import local
+from stepcut.files import (
+    Address,
+    AnyPath,
+    as_path,
+    local,
+    read_json,
+    version,
+    whole_file,
+    write_json,
+)
 from stepcut.files.names import FEATURE_SUFFIXES, is_hole
 from stepcut.parallel.worker import alive
 from stepcut.settings import Rate, as_rate
@@ -96,8 +103,7 @@ def check_alike(features: Sequence[Features]) -> None:
         both = (features[0], other)
         old, new = (one.spec for one in both)
         same = old is new if old is None or new is None else not old.unlike(new)
-        made = {(one.rate, one.rows.shape[1:]) for one in both}
-        if len(made) > 1 or not same:
+        if len({(one.rate, one.rows.shape[1:]) for one in both}) > 1 or not same:
             differ = " and ".join(
                 f"{one.name} has {one.rate} rows of shape {one.rows.shape[1:]} per second by "
                 f"{one.spec.to_json() if one.spec else 'an unknown backbone'}"
@@ -108,7 +114,6 @@ def check_alike(features: Sequence[Features]) -> None:
 
 
 def check_rows(rows: Any, name: str, kinds: tuple[int, ...] = (2, 4)) -> Array:
-    """Return `rows` as an array (T, d) or (T, C, h, w), not empty, of finite numbers."""
     try:  # rows of different lengths; a tensor on a GPU, or with gradients
         array = np.asarray(rows)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -246,7 +251,6 @@ def save_rows(path: AnyPath, rows: Array, metadata: Mapping[str, str]) -> None:
 
 
 def read_rows(path: AnyPath) -> tuple[Array, dict[str, str]]:
-    """Return the rows of a safetensors file, memory-mapped and read-only, and its metadata."""
     file = local(path)
     try:
         with open(file, "rb") as opened, safe_open(file, "np"):  # the second checks the header
@@ -362,10 +366,7 @@ def _read(file: Place) -> tuple[Array, dict[str, str]]:
         what = str(error).removeprefix(f"{copy}: ")
         raise FeatureError(f"{file}: {what}") from error
     except Exception as error:  # anything can happen in a damaged file, or with a server
-        what = (
-            "not readable as an array (empty, damaged, or contains Python objects). Save it with "
-        )
-        what += "numpy.save."
+        what = "not readable as an array (empty, damaged, or of Python objects). Use numpy.save."
         if copy is None or isinstance(error, PermissionError):
             why = getattr(error, "strerror", None) or type(error).__name__
             what = f"cannot be read ({why}). Check the address and its permissions."

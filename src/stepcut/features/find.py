@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError, check_kind
-from stepcut.files.addresses import Address, AnyPath, as_path, files_below
+from stepcut.files import Address, AnyPath, as_path, files_below
 from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, visible
 from stepcut.progress import warn_once
 
@@ -38,8 +38,6 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Inputs:
-    """A resolved input: files of one kind, or arrays."""
-
     kind: str  # "video", "feature file", "sensor file" or "arrays"
     files: Places = field(default_factory=list)
     places: list[str] | None = None  # of the files and folders in the input; None for arrays

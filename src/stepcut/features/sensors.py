@@ -15,8 +15,7 @@ from stepcut.errors import FeatureError, OptionError
 from stepcut.features.features import Failure, Features, check_alike, check_rows
 from stepcut.features.find import Source, find_files
 from stepcut.features.spec import SENSORS, FeatureSpec
-from stepcut.files.addresses import Address
-from stepcut.files.cache import local
+from stepcut.files import Address, local
 from stepcut.progress import warn_once
 from stepcut.settings import Rate, as_rate
 
@@ -44,8 +43,7 @@ def load_sensors(
     """Compute features of CSV files, also of DeepLabCut and SLEAP: a column per sensor.
 
     A row contains the mean of every column over its time, then the logarithm of every standard
-    deviation. Columns are sorted by name. `rate` is that of files without times; `fps` is 2 by
-    default, and fewer for slow sensors. `strict` raises the error of an unusable file.
+    deviation. `rate` is that of files without times; `fps` is 2 by default, and fewer if slow.
     """
     given = None if rate is None else as_rate(rate, "rate", FASTEST)
     wanted = None if fps is None else as_rate(fps)
@@ -78,7 +76,6 @@ class _Table(NamedTuple):
 
 
 def _named_like(first: _Table | None, table: _Table) -> _Table:
-    """Return the table with the names of the `first` one, if it has none; refuse others."""
     if first is None or not first.named:
         return table
     if not table.named:
@@ -181,7 +178,6 @@ def _read_table(file: Path | Address) -> _Table:
 
 
 def _deeplabcut(lines: Sequence[Line]) -> tuple[list[str], list[Line]]:
-    """Return names such as nose.x, and the samples, of a table with lines of body parts."""
     last = next((at for at, (_, line) in enumerate(lines[:4]) if line[0] == "coords"), None)
     if last is None:
         what = "begins with a line 'scorer' as of DeepLabCut, but none of the next three begins "
@@ -217,7 +213,6 @@ def _number(cell: str) -> float | None:
 
 
 def _seconds(table: _Table, title: str, unit: float) -> Array:
-    """Return the times of samples after the first; they must be complete and grow."""
     times = table.values[:, table.header.index(title)]
     with np.errstate(over="ignore"):  # whose rate is refused
         seconds: Array = (times - times[0]) * unit

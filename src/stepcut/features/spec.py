@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, Self
 
 from stepcut.errors import OptionError, wrong
-from stepcut.files.addresses import as_path, is_address, path_text
+from stepcut.files import as_path, is_address, path_text
 from stepcut.settings import as_rate, setting, settings_of
 
 VECTORS = "vectors"  # stored instead of a backbone if a procedure was learned from feature files
@@ -147,7 +147,6 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _three(value: Any, name: str) -> Three:
-    """Read three numbers from "0.5,0.5,0.5", a list, or one number for all."""
     parts = value.split(",") if isinstance(value, str) else value
     try:
         numbers = [float(part) for part in (parts if isinstance(parts, list | tuple) else [parts])]

@@ -42,10 +42,8 @@ def same_video(one: str, other: str) -> bool:
     >>> same_video("videos/a.mp4", "A"), same_video("cam1/a", "cam2/a")
     (True, False)
     """
-    return all(
-        a == b
-        for a, b in zip(*(reversed(_plain_parts(video)) for video in (one, other)), strict=False)
-    )
+    both = (reversed(_plain_parts(video)) for video in (one, other))
+    return all(a == b for a, b in zip(*both, strict=False))
 
 
 def match_videos(
@@ -120,10 +118,8 @@ def safe_name(name: str) -> PurePosixPath:
     ['cam1/a b', 'etc/x', 'video', 'C%3A%5Cx%3F', '%61ux.1']
     """
     shown = printable(name).translate({ord(letter): f"%{ord(letter):02X}" for letter in _REFUSED})
-    parts = [
-        part.encode(errors="replace")[:_MOST].decode(errors="ignore").strip(" ")
-        for part in shown.split("/")
-    ]
+    cut = (part.encode(errors="replace")[:_MOST] for part in shown.split("/"))
+    parts = (part.decode(errors="ignore").strip(" ") for part in cut)
     kept = [_portable(part) for part in parts if part not in ("", ".", "..")]
     return PurePosixPath(*kept or ["video"])
 

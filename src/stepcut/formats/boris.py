@@ -16,6 +16,7 @@ from stepcut.files.names import video_name
 from stepcut.formats.common import (
     Absent,
     Options,
+    all_steps,
     build_segment,
     flaw,
     need_seconds,
@@ -99,7 +100,7 @@ def read(record: Any, options: Options) -> list[Timeline]:
 
 def write(timelines: Sequence[Timeline], options: Options) -> Any:
     """Write a project; a step with clicks only is a point event, others start and stop."""
-    steps = list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
+    steps = all_steps(timelines)
     states = {segment.step for timeline in timelines for segment in timeline.intervals}
     points = {click.step for timeline in timelines for click in timeline.clicks} - states
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -136,9 +137,8 @@ def write(timelines: Sequence[Timeline], options: Options) -> Any:
 
 
 def matches(record: Any) -> bool:
-    return isinstance(record, dict) and all(
-        isinstance(record.get(key), dict) for key in ("observations", "behaviors_conf")
-    )
+    keys = ("observations", "behaviors_conf")
+    return isinstance(record, dict) and all(isinstance(record.get(key), dict) for key in keys)
 
 
 # ---------- tables of events
@@ -151,21 +151,16 @@ def read_events(rows: Sequence[Row], options: Options) -> list[Timeline]:
     """Read tabular events (of old versions with a preamble, too) or aggregated events."""
     head = next(place for place, row in enumerate(rows) if _is_header(row.cells))
     columns = find_columns(rows[head].cells)
-    modifiers = [
-        i for i, cell in enumerate(rows[head].cells) if simplify(cell).startswith("modifi")
-    ]
+    names = map(simplify, rows[head].cells)
+    modifiers = [i for i, name in enumerate(names) if name.startswith("modifi")]
     media = next((name for name in ("video", "observation") if name in columns), "")
-    named = [
-        (row, row.cell(columns, "observation"), row.cell(columns, "subject"))
-        for row in rows[head + 1 :]
-    ]
-    chosen, subjects = _choose_subjects(
-        {observation for _, observation, _ in named}, {who for *_, who in named}, options
-    )
+    rows = rows[head + 1 :]
+    named = [(row.cell(columns, "observation"), row.cell(columns, "subject")) for row in rows]
+    chosen, subjects = _choose_subjects({of for of, _ in named}, {who for _, who in named}, options)
     videos: dict[tuple[str, str], list[Segment]] = {}
     events: dict[tuple[str, Media], list[Event]] = {}
     states: dict[tuple[str, Media], list[Segment]] = {}
-    for row, observation, subject in named:
+    for row, (observation, subject) in zip(rows, named, strict=True):
         if observation not in chosen:
             continue
         time, step = row.time(columns, "start"), row.cell(columns, "step")
@@ -261,7 +256,6 @@ def _by_video(segment: Segment, media: Media) -> Iterator[tuple[str, Segment]]:
 def _choose_subjects(
     observations: set[str], subjects: set[str], options: Options
 ) -> tuple[set[str], set[str]]:
-    """Return the `observations` and `subjects` of the annotator: a subject comes first."""
     name = "" if options.annotator == NOBODY and "" in subjects else options.annotator
     if name in subjects:
         return observations, {name}
@@ -270,10 +264,8 @@ def _choose_subjects(
     chosen = {each for each in observations if each == name or fnmatchcase(each, name)}
     if chosen or subjects <= {"", NOBODY}:
         return chosen or observations, subjects
-    raise Absent(
-        f"found no subject {name!r}. Choose from the subjects {sorted(subjects)} or the "
-        f"observations {sorted(observations)}."
-    )
+    where = f"the subjects {sorted(subjects)} or the observations {sorted(observations)}"
+    raise Absent(f"found no subject {name!r}. Choose from {where}.")
 
 
 def _pair(events: Iterable[Event]) -> list[Segment]:

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -72,8 +72,7 @@ def read_text(path: str | os.PathLike[str], encoding: str | None = None) -> str:
     place = Path(path)
     with refusals(place):
         try:
-            size = place.stat().st_size
-            plain = place.is_file()
+            size, plain = place.stat().st_size, place.is_file()
             data = place.read_bytes() if plain and size <= LIMIT else b""
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
@@ -163,8 +162,6 @@ def read_json(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """What readers and writers may need beside the content."""
-
     rate: Fraction | None = None  # frames per second, for formats that count frames
     annotator: str | None = None
     # the names of a table: {"start": "t0", "end": "t1", "step": "label"}
@@ -203,7 +200,6 @@ class Absent(AnnotationError):
 
 
 def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[Found]:
-    """Read `items` and skip those that raise `Absent`, unless all do."""
     found, absent = [], []
     for item in items:
         try:
@@ -221,6 +217,10 @@ def where_present(items: Sequence[Item], read: Callable[[Item], Found]) -> list[
 
 def frame_rate(rate: Rate | None) -> Fraction | None:
     return None if rate is None else as_rate(rate, "rate", 1_000_000)
+
+
+def all_steps(timelines: Iterable[Timeline]) -> list[str]:
+    return list(dict.fromkeys(step for timeline in timelines for step in timeline.steps))
 
 
 def as_columns(columns: str | Mapping[str, str] | None) -> dict[str, str]:

@@ -55,11 +55,10 @@ def read(text: str, options: Options) -> Timeline:
     linked = next(videos, media[0] if media else {"MEDIA_URL": options.path.stem})
     origin = int(linked.get("TIME_ORIGIN", 0))  # the time in the video at ELAN's time 0
     length = properties.get("stepcut:duration")
-    types = {tier.get("LINGUISTIC_TYPE_REF") for tier in chosen}
     return Timeline(
         [_segment(each, slots, origin) for each in _annotations(chosen)],
         need_seconds(length) if length else None,
-        list(_vocabulary(root, types)),
+        list(_vocabulary(root, {tier.get("LINGUISTIC_TYPE_REF") for tier in chosen})),
         properties.get("stepcut:video", video_name(unquote(linked["MEDIA_URL"]))),
     )
 
@@ -86,11 +85,8 @@ def _tiers(root: etree.Element) -> Tiers:
 def _choose(tiers: Tiers, options: Options) -> str:
     written = {name: _annotations(each) for name, each in tiers.items()}
     wanted = options.annotator
-    mine = [
-        name
-        for name, (first, *_) in tiers.items()
-        if wanted is not None and wanted in (first.get("ANNOTATOR"), first.get("TIER_ID"))
-    ]
+    ids = {name: (tier[0].get("ANNOTATOR"), tier[0].get("TIER_ID")) for name, tier in tiers.items()}
+    mine = [name for name in tiers if wanted is not None and wanted in ids[name]]
     if wanted in tiers or not mine:
         return choose_tier(written, options)
     mine = [name for name in mine if written[name]] or mine[:1]
@@ -129,9 +125,7 @@ def _segment(annotation: etree.Element, slots: Mapping[str, str | None], origin:
 
 
 def _parse(text: str) -> etree.Element:
-    """Parse an ELAN file; refuse entity definitions."""
-    declared = re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE)
-    if declared:
+    if declared := re.search(r"<!\s*(DOCTYPE|ENTITY)", text, flags=re.IGNORECASE):
         line = text.count("\n", 0, declared.start()) + 1
         what = f"contains <!{declared[1]}, which can include other files and is not allowed"
         raise flaw(what, "Remove it", line)

@@ -12,7 +12,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from stepcut.files.atomic import write_text
+from stepcut.files import write_text
 from stepcut.files.names import video_name
 from stepcut.formats.common import (
     MILLI,
@@ -43,15 +43,14 @@ def read_vtt(text: str, options: Options) -> Timeline:
 
 
 def write_vtt(timeline: Timeline, _options: Options) -> str:
-    cues = [f"{_times(s, '.')}\n{html.escape(s.step, quote=False)}\n" for s in timeline]
+    cues = (f"{_times(s, '.')}\n{html.escape(s.step, quote=False)}\n" for s in timeline)
     return "\n".join(["WEBVTT\n", *cues])
 
 
 def write_srt(timeline: Timeline, _options: Options) -> str:
     if wrong := next((step for step in timeline.steps if _is_timing(step)), None):
         raise flaw(f"the step {wrong!r} looks like the times of a cue", "Rename the step first")
-    cues = [f"{i}\n{_times(s, ',')}\n{s.step}\n" for i, s in enumerate(timeline, start=1)]
-    return "\n".join(cues)
+    return "\n".join(f"{i}\n{_times(s, ',')}\n{s.step}\n" for i, s in enumerate(timeline, start=1))
 
 
 def read_srt(text: str, _options: Options, plain: Callable[[str], str] = str) -> Timeline:
@@ -134,8 +133,8 @@ def read_ranges(text: str, options: Options) -> Timeline:
         if last < first:
             raise flaw(f"the end {last} is before the start {first}", "Correct the line", number)
         if label not in NOTHING:
-            start, end = (first - shift) / unit, (last - shift + (not in_seconds)) / unit
-            segments.append(build_segment(float(start), float(end), label, number))
+            ends = float((first - shift) / unit), float((last - shift + (not in_seconds)) / unit)
+            segments.append(build_segment(*ends, label, number))
     return Timeline(segments)
 
 
@@ -233,7 +232,6 @@ _TOKEN = re.compile(
 
 
 def read_textgrid(text: str, options: Options) -> Timeline:
-    """Read the tier of the annotator, or the only one, in the long or short form."""
     values = _values(text)
     if not next(values).startswith("ooTextFile") or next(values) != "TextGrid":
         raise flaw("does not begin like a Praat TextGrid", "Save it in Praat as a text file")
@@ -255,7 +253,6 @@ def read_textgrid(text: str, options: Options) -> Timeline:
 
 
 def write_textgrid(timeline: Timeline, options: Options) -> str:
-    """Write an interval tier without gaps, further ones for overlaps, and a tier of clicks."""
     name, length = options.annotator or PROPOSAL, max([timeline.end, *(s.end for s in timeline)])
     tiers = []
     for place, row in enumerate(without_overlap(timeline.intervals), start=1):

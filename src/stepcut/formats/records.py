@@ -15,11 +15,12 @@ import msgspec
 
 from stepcut.colours import colour
 from stepcut.errors import VideoError
-from stepcut.files.atomic import write_text
+from stepcut.files import write_text
 from stepcut.formats.common import (
     PROPOSAL,
     Absent,
     Options,
+    all_steps,
     build_segment,
     flaw,
     frame_rate,
@@ -64,16 +65,16 @@ def read_native(record: Any, options: Options) -> list[Timeline]:
 
 
 def write_native(timelines: Sequence[Timeline], _options: Options) -> Any:
-    records = [
-        Labels(
-            video=timeline.video,
-            duration=timeline.duration,
-            steps=list(timeline.steps),
-            segments=[Part(s.start, s.end, s.step, s.confidence) for s in timeline],
-        )
+    kept = [
+        {
+            "video": timeline.video,
+            "duration": timeline.duration,
+            "steps": timeline.steps,
+            "segments": [Part(s.start, s.end, s.step, s.confidence) for s in timeline],
+        }
         for timeline in timelines
     ]
-    kept = msgspec.to_builtins(records)
+    kept = msgspec.to_builtins(kept)
     content = kept[0] if len(kept) == 1 else {"timelines": kept}
     return {"format": ONE if len(kept) == 1 else MANY, "version": VERSION, **content}
 
@@ -100,29 +101,26 @@ def read_activitynet(record: Any, _options: Options) -> list[Timeline]:
     else:
         results = msgspec.convert(record["results"], dict[str, list[Scored]])
         videos = {name: Entry(listed) for name, listed in results.items()}
-    order = [str(node["nodeName"]) for node in record.get("taxonomy", ())]
+    order = dict.fromkeys(str(node["nodeName"]) for node in record.get("taxonomy", ()))
     timelines = []
     for name, video in videos.items():
         segments = [build_segment(*s.segment, s.label, None, s.score) for s in video.annotations]
         used = {segment.step for segment in segments}
-        steps = [step for step in dict.fromkeys(order) if step in used]
+        steps = [step for step in order if step in used]
         timelines.append(Timeline(segments, video.duration, steps, name))
     return timelines
 
 
 def write_activitynet(timelines: Sequence[Timeline], _options: Options) -> Any:
-    steps = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
-    taxonomy: list[Any] = [
-        {"nodeId": 0, "nodeName": "Root", "parentId": None, "parentName": None},
-        *(
-            {"nodeId": place, "nodeName": step, "parentId": 0, "parentName": "Root"}
-            for place, step in enumerate(steps, start=1)
-        ),
-    ]
-    database = {}
-    for timeline in timelines:
-        scored = [Scored((s.start, s.end), s.step, s.confidence) for s in timeline]
-        database[timeline.video] = Entry(scored, timeline.duration)
+    taxonomy: list[Any] = [{"nodeId": 0, "nodeName": "Root", "parentId": None, "parentName": None}]
+    for place, step in enumerate(all_steps(timelines), start=1):
+        taxonomy.append({"nodeId": place, "nodeName": step, "parentId": 0, "parentName": "Root"})
+    database = {
+        each.video: Entry(
+            [Scored((s.start, s.end), s.step, s.confidence) for s in each], each.duration
+        )
+        for each in timelines
+    }
     return msgspec.to_builtins({"version": "stepcut", "database": database, "taxonomy": taxonomy})
 
 
@@ -149,7 +147,6 @@ class Answer(msgspec.Struct):
     was_cancelled: Any = None
 
     def names(self) -> list[str]:
-        """The names of the annotator: e-mail address, user name or number."""
         by = self.completed_by
         found = (
             [by.get(key) for key in ("email", "username", "id")] if isinstance(by, dict) else [by]
@@ -203,10 +200,9 @@ def write_label_studio(timelines: Sequence[Timeline], options: Options) -> Any:
         data = {"video": timeline.video, "name": name, "fps": float(rate), "rate": str(rate)}
         data |= {"duration": timeline.duration, "steps": list(timeline.steps)}
         tasks.append({"data": data, "predictions": [prediction]})
-    steps = dict.fromkeys(step for timeline in timelines for step in timeline.steps)
     labels = [
         f"    <Label value={quoteattr(step)} background={quoteattr(colour(k))}/>\n"
-        for k, step in enumerate(steps)
+        for k, step in enumerate(all_steps(timelines))
     ]
     write_text(options.path.with_suffix(CONFIG), LABELLING.format(labels="".join(labels)))
     return tasks
@@ -254,7 +250,6 @@ def _task_timeline(task: Task, options: Options) -> Timeline:
 
 
 def _regions(task: Task, options: Options, where: str) -> list[Region]:
-    """Return the regions of the wanted annotator, of the only one, or of the predictions."""
     done, wanted = task.done, options.annotator
     if wanted is not None:
         chosen = [each for each in done if wanted in each.names()]

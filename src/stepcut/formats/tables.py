@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from stepcut.errors import OptionError, StepcutError, unknown
-from stepcut.files.addresses import path_text
+from stepcut.files import path_text
 from stepcut.formats.common import (
     Options,
     build_segment,
@@ -151,7 +151,7 @@ def to_text(rows: Iterable[Sequence[str]], delimiter: str = ",", spreadsheet: bo
 
 
 def is_header(row: Row) -> bool:
-    return not any(seconds(cell) is not None for cell in row.cells)
+    return all(seconds(cell) is None for cell in row.cells)
 
 
 def is_timed(cells: Sequence[str]) -> bool:
@@ -168,7 +168,6 @@ def find_columns(cells: Sequence[str]) -> dict[str, int]:
 
 
 def header_columns(rows: Sequence[Row], options: Options) -> dict[str, int]:
-    """Find the columns by the names in `options`, or else by common names."""
     header = rows[0]
     names = [simplify(cell) for cell in header.cells]
     columns: dict[str, int] = {}
@@ -208,9 +207,9 @@ def header_columns(rows: Sequence[Row], options: Options) -> dict[str, int]:
 def simplify(name: str) -> str:
     """Return a column name for comparison, without accents, case and unit of seconds."""
     letters = unicodedata.normalize("NFKD", name.casefold())
-    letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
     unit = r"\s*[(\[](s|secs?|sek|seconds?|sekunden|secondes?|segundos)[)\]]\s*$"
-    return "_".join(re.sub(unit, "", letters).split())
+    letters = re.sub(unit, "", "".join(c for c in letters if not unicodedata.combining(c)))
+    return "_".join(letters.split())
 
 
 def bare_columns(rows: Sequence[Row]) -> dict[str, int]:
@@ -258,10 +257,11 @@ def read(rows: Sequence[Row], options: Options) -> list[Timeline]:
             why = f"{options.path}: columns={named} need a header, but the table has none."
             raise OptionError(why, setting="columns", value=named)
     stem = options.path.stem
-    found: dict[str, dict[str, list[Segment]]] = {} if "video" in columns else {stem: {"": []}}
+    many = "video" in columns
+    found: dict[str, dict[str, list[Segment]]] = {} if many else {stem: {"": []}}
     for row in rows:
-        video = row.cell(columns, "video") if "video" in columns else stem
-        if "".join(row.cells).strip() == video and "video" in columns:  # a video without segments
+        video = row.cell(columns, "video") if many else stem
+        if many and "".join(row.cells).strip() == video:  # a video without segments
             found.setdefault(video, {}).setdefault("", [])
             continue
         segment = _segment(row, columns, options)
@@ -359,7 +359,7 @@ def _of_datavyu(rows: Sequence[Row]) -> Sequence[Row]:
 def list_rows(timelines: Sequence[Timeline]) -> list[list[str]]:
     """List `start,end,label`, with confidence if present, and video if there are several."""
     many = len(timelines) != 1
-    scored = any(segment.confidence is not None for timeline in timelines for segment in timeline)
+    scored = any(s.confidence is not None for timeline in timelines for s in timeline)
     rows = [["video", "start", "end", "label", "confidence"]]
     for timeline in timelines:
         if many and not timeline.segments:
@@ -370,20 +370,19 @@ def list_rows(timelines: Sequence[Timeline]) -> list[list[str]]:
     return [row[0 if many else 1 : 5 if scored else 4] for row in rows]
 
 
-def write_csv(timelines: Sequence[Timeline], options: Options) -> str:
-    """Write comma-separated text with a byte order mark, so that Excel reads UTF-8."""
-    return "\ufeff" + to_text(list_rows(timelines), spreadsheet=options.spreadsheet)
-
-
-def write_tsv(timelines: Sequence[Timeline], options: Options) -> str:
-    return to_text(list_rows(timelines), "\t", options.spreadsheet)
+def write_text(timelines: Sequence[Timeline], options: Options, tabs: bool = False) -> str:
+    # With the byte order mark, Excel reads UTF-8.
+    mark, delimiter = ("", "\t") if tabs else ("\ufeff", ",")
+    return mark + to_text(list_rows(timelines), delimiter, options.spreadsheet)
 
 
 def write_excel(timelines: Sequence[Timeline], _options: Options) -> bytes:
     header, *rows = list_rows(timelines)
-    texts = {header.index("label"), 0 if "video" in header else -1}
     values = [
-        [(cell if i in texts else float(cell)) if cell else None for i, cell in enumerate(row)]
+        [
+            (cell if name in ("video", "label") else float(cell)) if cell else None
+            for name, cell in zip(header, row, strict=True)
+        ]
         for row in rows
     ]
     return to_sheets({"labels": [header, *values]})
@@ -395,7 +394,6 @@ _NUMBERED = re.compile(r"\s*(\d{1,9})(?:[.):]\s*|\s+)(\S.*?)\s*", flags=re.DOTAL
 
 
 def read_egoprocel(rows: Sequence[Row], _options: Options) -> Timeline:
-    """Read start, end, and number and name (`1 break egg`); numbers sort the vocabulary."""
     lines = parse_numbered(rows)
     names = name_numbers(lines)
     segments = [replace(segment, step=names[number]) for number, segment in lines]
@@ -420,7 +418,7 @@ def parse_numbered(rows: Sequence[Row]) -> list[tuple[int, Segment]]:
     return lines
 
 
-def name_numbers(lines: Sequence[tuple[int, Segment]]) -> dict[int, str]:
+def name_numbers(lines: Iterable[tuple[int, Segment]]) -> dict[int, str]:
     """Map numbers to names, in their most common spelling; equal names get the number."""
     spellings: dict[int, Counter[str]] = {}
     for number, segment in lines:
@@ -512,7 +510,6 @@ def read_transcripts(
 
 
 def _listed(path: Path, encoding: str | None) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the line, the video and the steps of each transcript."""
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv", ".xlsx"):
         excel = suffix == ".xlsx"

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from stepcut.errors import OptionError, wrong
 from stepcut.features.features import check_rows
-from stepcut.files.addresses import AnyPath
-from stepcut.files.atomic import write_text
+from stepcut.files import AnyPath, write_text
 from stepcut.methods.arithmetic import Computed, as_vectors, one_hot
 from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import (

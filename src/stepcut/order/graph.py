@@ -27,10 +27,9 @@ import numpy as np
 
 from stepcut.colours import colour, ink
 from stepcut.errors import ProcedureError, as_items, choose, wrong
-from stepcut.files.addresses import AnyPath, as_path
-from stepcut.files.atomic import write_text
-from stepcut.files.figures import FIXED, drawn_with
+from stepcut.files import AnyPath, as_path, write_text
 from stepcut.order.orders import Orders, name_of
+from stepcut.tables import FIXED, drawn_with
 
 # Steps are optional or repeated in more than this share of the videos, and at least two
 SHARE = 0.1

@@ -22,8 +22,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from stepcut.compute import PASSIVE
 from stepcut.errors import ExtraNeeded, StepcutError, WorkerDied, choose, wrong
+from stepcut.parallel import PASSIVE
 from stepcut.parallel.worker import attempt, is_worker, reporting
 from stepcut.plugins import install_command
 from stepcut.settings import check_number
@@ -68,7 +68,6 @@ class Engine(ABC):
         pass
 
     def gpu_share(self, _device: str) -> float:
-        """Return the share of a GPU of the cluster for each worker on a device."""
         return 0.0
 
     def close(self) -> None:  # noqa: B027
@@ -115,7 +114,6 @@ def open_engine(
 
 
 def count_cores() -> int:
-    """Return the number of cores that this process may use, at most `STEPCUT_CORES`."""
     if text := os.environ.get("STEPCUT_CORES"):
         if not re.fullmatch("0*[1-9][0-9]{0,5}", text):
             what = "in the environment is not a number of cores from 1 up."
@@ -169,7 +167,6 @@ def import_folders() -> list[str]:
 
 
 def isolated(code: str, *args: str) -> list[str]:
-    """Return the command of a process that runs Python `code` with `sys.argv[1:] = args`."""
     found = f"import sys; sys.path = {import_folders()!r}\n"
     return [os.fsdecode(get_executable()), "-I", "-c", found + code, *args]
 
@@ -376,12 +373,9 @@ class Ray(Engine):
     def _answers(self, work: Work, items: Sequence[Any], gpu: float, advance: Advance) -> Answers:
         ray = self._ray
         # Ray restarts a task whose worker or node is lost, on another node if necessary.
-        task = ray.remote(
-            num_cpus=1,
-            num_gpus=gpu if self._count("GPU") else 0,
-            max_retries=TRIES - 1,
-            retry_exceptions=False,
-        )(_do)
+        gpus, retries = gpu if self._count("GPU") else 0, TRIES - 1
+        how = {"num_cpus": 1, "num_gpus": gpus, "max_retries": retries, "retry_exceptions": False}
+        task = ray.remote(**how)(_do)
         waiting = deque(range(len(items)))
         flying: dict[Any, int] = {}
         try:
@@ -428,12 +422,8 @@ class Ray(Engine):
         options: dict[str, Any] = {"address": self.address}
         if self.address is None:
             self._files = tempfile.mkdtemp(prefix="stepcut-ray-")
-            options = {
-                "address": "local",
-                "num_cpus": workers or count_cores(),
-                "include_dashboard": False,
-                "_temp_dir": self._files,
-            }
+            options = {"address": "local", "num_cpus": workers or count_cores()}
+            options |= {"include_dashboard": False, "_temp_dir": self._files}
         try:
             # New processes find the same modules as this one, as with `Local`.
             modules = environment(PYTHONPATH=os.pathsep.join(import_folders()), PYTHONSAFEPATH="1")

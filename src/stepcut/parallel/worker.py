@@ -79,7 +79,6 @@ def count_rows(count: int) -> None:
 
 @contextmanager
 def memory_limit(most: int) -> Iterator[None]:
-    """Let a worker take at most that many more bytes, where the system can."""
     before = None
     if _inside:
         with suppress(OSError, StopIteration, ValueError, AttributeError):
@@ -113,7 +112,6 @@ def _noted(error: Exception, cause: Exception) -> Exception:
 
 
 def serve() -> NoReturn:
-    """Be a worker: do the work that arrives on standard input until that closes."""
     global _inside
     _inside = True
     output = os.fdopen(os.dup(1), "wb")

@@ -14,9 +14,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
-from stepcut.files.addresses import Address
-from stepcut.files.atomic import output_errors, read_bytes, sync_folder, write_bytes
-from stepcut.files.cache import wall_clock
+from stepcut.files import Address, output_errors, read_bytes, sync_folder, wall_clock, write_bytes
 from stepcut.procedure.document import Document, Edit, apply
 from stepcut.progress import warn_once
 

@@ -17,8 +17,7 @@ from stepcut.checking.rules import (
     read_sentences,
 )
 from stepcut.errors import OptionError, ProcedureError
-from stepcut.files.addresses import AnyPath
-from stepcut.files.atomic import hold, output_errors, read_bytes, write_bytes
+from stepcut.files import AnyPath, hold, output_errors, read_bytes, write_bytes
 from stepcut.procedure import old
 from stepcut.procedure.corrections import (
     BASES,

@@ -17,17 +17,17 @@ from stepcut.annotations import Annotation, Annotations, gaps
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.gate import learn_inputs
-from stepcut.compute import one_blas_thread
 from stepcut.errors import OptionError
 from stepcut.features.features import Features
 from stepcut.features.video.sample import frame_at
-from stepcut.files.addresses import whole_path
+from stepcut.files import whole_path
 from stepcut.methods.arithmetic import best_pairs
 from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import build_hierarchy
 from stepcut.methods.inputs import Array, Labels, plain_numbers
 from stepcut.methods.method import LeftOut, Method, Reading
 from stepcut.methods.quality import Quality, measure, warn_of_nothing_shared
+from stepcut.parallel import one_blas_thread
 from stepcut.procedure.document import join
 from stepcut.procedure.labels import nameless
 from stepcut.procedure.learned import Config, Digest, Learned, digest_of, find_copies, rows_digest

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from stepcut import files
 from stepcut.errors import ExtraNeeded, OptionError, OutputError, ProcedureError
-from stepcut.files import atomic
-from stepcut.files.addresses import Address, AnyPath, as_path, put
+from stepcut.files import Address, AnyPath, as_path, put
 from stepcut.procedure.corrections import EVENTS, MISFITS, Log
 from stepcut.procedure.learned import Config, Learned, Saved, read_learned
 from stepcut.version import __version__
@@ -51,7 +51,7 @@ def is_old(folder: Place) -> bool:
     if (folder / CURRENT).exists():
         return False
     try:
-        config = atomic.read_json(folder / "config.json")
+        config = files.read_json(folder / "config.json")
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and {"format", "stepcut", "method"} <= config.keys()
@@ -91,8 +91,8 @@ def check_output(output: AnyPath) -> None:
     if isinstance(folder, Address):
         return
     place = folder.resolve()
-    atomic.clear_parts(place)
-    atomic.check_place(place if place.exists() else place.parent, folder=True)
+    files.clear_parts(place)
+    files.check_place(place if place.exists() else place.parent, folder=True)
     above = next(path for path in (place, *place.parents) if path.exists())
     if shutil.disk_usage(above).free < ROOM:
         raise OutputError(
@@ -108,7 +108,7 @@ def new_folder(target: Place) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="stepcut-") as folder:
             yield Path(folder)
         return
-    with atomic.output_errors(target):
+    with files.output_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
         fresh.mkdir()
@@ -160,14 +160,14 @@ def seal(config: Mapping[str, Any]) -> str:
 
 
 def current(folder: Place) -> str:
-    text = atomic.read_bytes(folder / CURRENT).decode().strip()
+    text = files.read_bytes(folder / CURRENT).decode().strip()
     if not NAME.fullmatch(text):
         raise ValueError(f"{CURRENT} does not name a revision")
     return text
 
 
 def point(folder: Place, name: str) -> None:
-    atomic.write_bytes(folder / CURRENT, f"{name}\n".encode(), follow=False)
+    files.write_bytes(folder / CURRENT, f"{name}\n".encode(), follow=False)
 
 
 def open_at(place: Place, log: Log) -> Opened:
@@ -178,7 +178,7 @@ def open_at(place: Place, log: Log) -> Opened:
 
 
 def read_sealed(place: Place) -> dict[str, Any]:
-    config: dict[str, Any] = atomic.read_json(place / "config.json")
+    config: dict[str, Any] = files.read_json(place / "config.json")
     check_version(place, config)
     if config.get("digest") != seal(config):
         raise ValueError("config.json differs from the saved one")
@@ -203,7 +203,7 @@ def check_version(place: Place, config: Mapping[str, Any]) -> None:
 
 
 def read_checked(place: Place, config: Mapping[str, Any], name: str) -> bytes:
-    data = atomic.read_bytes(place / name)
+    data = files.read_bytes(place / name)
     if config["files"].get(name) not in (None, digest(data)):
         raise ValueError(f"{name} differs from the saved one")
     return data
@@ -222,11 +222,9 @@ def is_whole(place: Place) -> bool:
 def put_revision(fresh: Path, place: Place, settings: Config) -> None:
     """Seal and rename or upload a revision; an equal one stays, a damaged one is moved aside."""
     about: dict[str, Any] = {"format": FORMAT, "stepcut": __version__}
-    about["files"] = {
-        file.name: digest(atomic.read_bytes(file)) for file in sorted(fresh.iterdir())
-    }
+    about["files"] = {file.name: digest(files.read_bytes(file)) for file in sorted(fresh.iterdir())}
     config = about | json.loads(json.dumps(msgspec.to_builtins(settings)))
-    atomic.write_json(fresh / "config.json", {**config, "digest": seal(config)})
+    files.write_json(fresh / "config.json", {**config, "digest": seal(config)})
     if is_whole(place):
         return
     if isinstance(place, Address):
@@ -236,7 +234,7 @@ def put_revision(fresh: Path, place: Place, settings: Config) -> None:
     if place.exists():
         set_aside(place)
     os.rename(fresh, place)
-    atomic.sync_folder(place.parent)
+    files.sync_folder(place.parent)
 
 
 def set_aside(path: Path) -> None:

@@ -17,8 +17,7 @@ from stepcut.checking.expectations import Expectations
 from stepcut.errors import OptionError, StepcutError
 from stepcut.features.features import Features, content_hash
 from stepcut.features.spec import VECTORS
-from stepcut.files.addresses import AnyPath, is_address
-from stepcut.files.cache import cache_dir
+from stepcut.files import AnyPath, cache_dir, is_address
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.method import Method
 from stepcut.methods.quality import Quality

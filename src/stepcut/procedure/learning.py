@@ -20,8 +20,7 @@ from stepcut.features.extract import Source, read_source
 from stepcut.features.features import Failure, Features
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
-from stepcut.files.addresses import AnyPath, as_path
-from stepcut.files.cache import cache_dir
+from stepcut.files import AnyPath, as_path, cache_dir
 from stepcut.files.names import plain
 from stepcut.methods import METHODS, find_method
 from stepcut.methods.arithmetic import best_pairs

@@ -11,7 +11,7 @@ import numpy as np
 
 from stepcut.errors import AnnotationError, DataError, FeatureError, VideoError
 from stepcut.features.features import Features
-from stepcut.files.addresses import AnyPath, as_path
+from stepcut.files import AnyPath, as_path
 from stepcut.files.names import VIDEO_SUFFIXES, match_videos
 from stepcut.formats.common import read_text, seconds
 from stepcut.timeline import Timeline

@@ -15,8 +15,7 @@ from stepcut.checking.expectations import MEASURES
 from stepcut.checking.rules import SEVERITY_FILE, read_severity
 from stepcut.checking.usual import Presence
 from stepcut.errors import OptionError, ProcedureError
-from stepcut.files.atomic import read_bytes, read_json, write_bytes, write_json
-from stepcut.files.cache import cache_dir, wall_clock
+from stepcut.files import cache_dir, read_bytes, read_json, wall_clock, write_bytes, write_json
 from stepcut.methods.quality import Quality
 from stepcut.order.graph import ProcedureGraph
 from stepcut.procedure.corrections import (

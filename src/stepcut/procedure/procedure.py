@@ -27,7 +27,7 @@ from stepcut.features.extract import Source, read_like, read_source
 from stepcut.features.features import Features
 from stepcut.features.find import as_list
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.addresses import AnyPath, is_address, whole_path
+from stepcut.files import AnyPath, is_address, whole_path
 from stepcut.methods.hierarchy import Hierarchy
 from stepcut.methods.inputs import Array, Labels
 from stepcut.methods.method import Method

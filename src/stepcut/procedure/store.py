@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import safetensors.numpy
 
+from stepcut import files
 from stepcut.checking.expectations import Expectations
 from stepcut.checking.rules import (
     RULES_FILE,
@@ -22,8 +23,7 @@ from stepcut.checking.rules import (
 )
 from stepcut.errors import OutputError, ProcedureError
 from stepcut.features.spec import FeatureSpec, find_files
-from stepcut.files import atomic
-from stepcut.files.addresses import Address, AnyPath, as_path
+from stepcut.files import Address, AnyPath, as_path
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import plain_numbers
 from stepcut.methods.method import Method
@@ -112,7 +112,7 @@ def _all_names(folder: Place) -> Iterator[str]:
             yield from map(str, [event.values.get("name"), *many.values()])
     for place in (folder / REVISIONS).iterdir():
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            yield from map(str, atomic.read_json(place / "procedure.json")["steps"])
+            yield from map(str, files.read_json(place / "procedure.json")["steps"])
 
 
 def has_work(path: AnyPath) -> str:
@@ -165,7 +165,7 @@ def writing(folder: Place) -> Iterator[Log]:
             log = Log() if is_old(folder) else read_events(folder)
         yield log
         return
-    with atomic.output_errors(folder), atomic.hold(folder):
+    with files.output_errors(folder), files.hold(folder):
         if is_old(folder):
             old.convert(folder)
         old.remove_converted(folder)  # what a crash while converting left
@@ -206,7 +206,7 @@ def save(path: AnyPath, change: Change) -> Corrections:
                     if not target.exists():
                         raise
                 else:
-                    atomic.sync_folder(target.parent)
+                    files.sync_folder(target.parent)
                     return made
     check_output(target)
     with writing(target) as log:
@@ -295,7 +295,7 @@ def _keep_severity(learned: Learned, folder: Place, mine: Corrections, new: bool
     base, now = learned.expectations.severity, mine.document
     if new:
         if base != Severity():
-            atomic.write_json(folder / SEVERITY_FILE, base.to_json(learned.steps), follow=False)
+            files.write_json(folder / SEVERITY_FILE, base.to_json(learned.steps), follow=False)
         if rules := learned.expectations.rules:
             names, former = now.model_steps, now.former_names
             write_rules(folder / RULES_FILE, [rule.renamed(names, former) for rule in rules])
@@ -313,12 +313,12 @@ def _keep_severity(learned: Learned, folder: Place, mine: Corrections, new: bool
 def _write_revision(change: Change, place: Place) -> None:
     learned, method = change.learned, change.learned.method
     with new_folder(place) as fresh:
-        atomic.write_json(fresh / "procedure.json", saved_of(learned))
+        files.write_json(fresh / "procedure.json", saved_of(learned))
         if method is not None and learned.expectations is not None:
             arrays = {key: np.array(array, order="C") for key, array in method.state().items()}
-            atomic.write_bytes(fresh / "model.safetensors", safetensors.numpy.save(arrays))
-            atomic.write_json(fresh / "check.json", learned.expectations.to_json())
-            atomic.write_bytes(fresh / "README.md", change.card.encode())
+            files.write_bytes(fresh / "model.safetensors", safetensors.numpy.save(arrays))
+            files.write_json(fresh / "check.json", learned.expectations.to_json())
+            files.write_bytes(fresh / "README.md", change.card.encode())
             if method.curve_ is not None:
                 method.curve_.save(fresh / "loss.csv")
         put_revision(fresh, place, learned.config)
@@ -327,6 +327,6 @@ def _write_revision(change: Change, place: Place) -> None:
 def _add_events(folder: Place, log: Log, name: str, made: Iterable[Made]) -> Log:
     after = log.plus(name, made)
     if isinstance(folder, Address):
-        atomic.write_bytes(folder / EVENTS, lines_of(after.events))
+        files.write_bytes(folder / EVENTS, lines_of(after.events))
         return after
     return append(folder, log, after.events[len(log.events) :])

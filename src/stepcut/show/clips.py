@@ -18,8 +18,7 @@ from stepcut.errors import OptionError, VideoError, choose
 from stepcut.evaluation.budget import time_budget
 from stepcut.features.video.container import blame, key_times, open_video, probe
 from stepcut.features.video.sample import frame_at, sample_frames
-from stepcut.files.atomic import whole_file, write_bytes
-from stepcut.files.cache import cache_dir
+from stepcut.files import cache_dir, whole_file, write_bytes
 from stepcut.files.names import safe_name
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
@@ -163,7 +162,6 @@ def write_video(
     encoder: Encoder = CLIP,
     sound_of: tuple[str | Path, float, float] | None = None,
 ) -> None:
-    """Encode frames (H, W, 3), with the sound of a video between two times."""
     front = {"movflags": "+faststart"} if form == "mp4" else {}
     with av.open(str(target), "w", format=form, options=front) as out:
         stream: Any = None
@@ -212,7 +210,6 @@ def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any)
 
 
 def is_playable(video: str | Path, codecs: Collection[str]) -> bool:
-    """Whether a browser that decodes these `codecs` (h264, vp9, av1 ...) plays the video."""
     with open_video(video, threads=1) as (container, stream):
         context = stream.codec_context
         return (

@@ -18,9 +18,9 @@ from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import NotLearned, OptionError, as_items, check_kind
 from stepcut.evaluation.clock import match_names, merge_names, read_truth
 from stepcut.evaluation.evaluate import Evaluation, evaluate
-from stepcut.files.figures import FIXED, METADATA, drawn_with, save_figure
 from stepcut.procedure.procedure import Procedure
 from stepcut.settings import SEEDS, check_number
+from stepcut.tables import FIXED, METADATA, drawn_with, save_figure
 from stepcut.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -159,22 +159,19 @@ def timelines(found: Found, truth: Any = None) -> Figure:
         else:
             _bar(axes, row, 0.62, timeline, paint)
     axes.set_yticks(range(rows), list(drawn))
-    axes.set_ylim(rows - 0.4, -0.6)
-    axes.set_xlim(0, max(timeline.end for timeline in drawn.values()))
-    axes.set_xlabel("seconds" + ("; the narrow bar is the ground truth" if compared else ""))
+    axes.set(ylim=(rows - 0.4, -0.6), xlim=(0, max(timeline.end for timeline in drawn.values())))
+    axes.set(xlabel="seconds" + ("; the narrow bar is the ground truth" if compared else ""))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    entries = dict(paint)
     if compared:
         # Each discovered step and the true step it was matched with, unless the names agree.
-        entries = {}
-        for step, fill in paint.items():
-            name = compared.names.get(step, step)
-            entries[step if name == step else f"{step} = {name}"] = fill
-        for step, fill in compared.colours.items():
-            if fill not in paint.values():
-                entries[f"not found: {step}"] = fill
-    _legend(figure, entries)
+        named = {step: compared.names.get(step, step) for step in paint}
+        alone = {
+            step: fill for step, fill in compared.colours.items() if fill not in paint.values()
+        }
+        paint = {s if named[s] == s else f"{s} = {named[s]}": fill for s, fill in paint.items()}
+        paint |= {f"not found: {step}": fill for step, fill in alone.items()}
+    _legend(figure, paint)
     return figure
 
 
@@ -243,10 +240,7 @@ def embedding(
     last = max(len(names) - 1, 1)
     right.scatter(*at.T, c=videos[chosen], cmap="viridis", vmin=0, vmax=last, **dots)
     for axes, title in ((left, "by step"), (right, "by video")):
-        axes.set_title(title)
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.set_xlabel("first two principal components")
+        axes.set(title=title, xticks=[], yticks=[], xlabel="first two principal components")
         axes.spines[["left", "bottom"]].set_visible(False)
     _legend(figure, procedure.colours)
     return figure
@@ -314,12 +308,10 @@ def orders(procedure: Procedure, most: int = 10) -> Figure:
             axes.text(place + 0.5, row, shown, **where)
     counts = [f"{len(videos)} video{'' if len(videos) == 1 else 's'}" for _, videos in ranked]
     axes.set_yticks(range(len(ranked)), counts)
-    axes.set_ylim(len(ranked) - 0.4, -0.6)
-    axes.set_xlim(0, longest)
     places = range(longest)
     axes.set_xticks([place + 0.5 for place in places], [str(place + 1) for place in places])
     more = f"; {most} of {len(found)} orders are shown" if len(found) > most else ""
-    axes.set_xlabel("place in the order" + more)
+    axes.set(ylim=(len(ranked) - 0.4, -0.6), xlim=(0, longest), xlabel="place in the order" + more)
     axes.tick_params(length=0)
     axes.spines[["left", "bottom"]].set_visible(False)
     return figure
@@ -363,8 +355,7 @@ def loss(procedure: Procedure) -> Figure:
         smooth = np.convolve(line, np.ones(span) / span, mode="valid")
         axes.plot(at, line, color=paint, lw=0.4, alpha=0.35)
         axes.plot(at[span - 1 :], smooth, color=paint, lw=1.4, label=name)
-    axes.set_xlabel("iteration")
-    axes.set_ylabel("loss")
+    axes.set(xlabel="iteration", ylabel="loss")
     axes.legend()
     return figure
 
@@ -460,8 +451,7 @@ def confusion(found: Found, truth: Any) -> Figure:
     predicted = [*(_short(name, 16) for name in evaluation.clusters), "no step"]
     axes.set_xticks(range(len(predicted)), predicted, rotation=40, ha="right")
     axes.set_yticks(range(len(counts)), [*(_short(name, 28) for name in names), "background"])
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("true, % of its time")
+    axes.set(xlabel="predicted", ylabel="true, % of its time")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     return figure

@@ -21,8 +21,7 @@ from stepcut.order.orders import counted
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import duration
 from stepcut.settings import check_number
-from stepcut.show import plots
-from stepcut.show.bars import draw_axis, draw_bar
+from stepcut.show import draw_axis, draw_bar, plots
 from stepcut.show.clips import picture_at
 from stepcut.show.plots import Compared, check_procedure, compare, to_svg
 from stepcut.timeline import Segment, Timeline
@@ -83,16 +82,14 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
     total = sum(timeline.end for timeline in procedure.timelines.values())
     videos = f"{counted(len(procedure.timelines))} ({duration(total)})"
     steps = f"{len(procedure.steps)} {'step' if len(procedure.steps) == 1 else 'steps'}"
-    labelled = len(procedure.learned.annotations.annotated)
-    if labelled:
+    learned = f"{steps} discovered in {videos} without any labels."
+    if labelled := len(procedure.learned.annotations.annotated):
         learned = f"{steps} learned from {videos}, {labelled} of them labelled by a person."
-    else:
-        learned = f"{steps} discovered in {videos} without any labels."
     sentences = [learned, _trust(procedure.quality)]
     sentences += [procedure.expectations.mixed] if procedure.expectations.mixed else []
     wrong = [check for check in checks if check.deviates]
-    blind = sum(check.inconclusive for check in checks)
     if checks and not wrong:
+        blind = sum(check.inconclusive for check in checks)
         some = f", {blind} of them inconclusive" if blind else ""
         found = f"{counted(len(checks))} checked: no deviation found{some}."
         sentences.append(f"{found} {checks[0].power}")
@@ -102,8 +99,9 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
         deviate = "deviates" if len(wrong) == 1 else "deviate"
         checked = f"{len(wrong)} of {len(checks)} checked videos {deviate}"
         sentences.append(f"{checked}: {named}{more}.")
-    unsure = [one for one in checks if not one.deviates and one.unseen]
-    sentences += [f"{one.video}: not seen: {', '.join(one.unseen)}." for one in unsure]
+    for check in checks:
+        if not check.deviates and check.unseen:
+            sentences.append(f"{check.video}: not seen: {', '.join(check.unseen)}.")
     skipped = "".join(f"<li>{escape(reason)}</li>" for reason in procedure.config.skipped.values())
     unused = f"<p>These videos could not be used:</p><ul>{skipped}</ul>" if skipped else ""
     return "".join(f"<p>{escape(each)}</p>" for each in sentences) + unused

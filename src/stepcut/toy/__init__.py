@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from stepcut.errors import DataError, check_kind, choose
-from stepcut.files.addresses import path_text
-from stepcut.files.atomic import read_json, write_json
+from stepcut.files import path_text, read_json, write_json
 from stepcut.formats import write
 from stepcut.progress import Hook, Stage, silent
 from stepcut.settings import SEEDS, check_number
@@ -21,15 +20,8 @@ from stepcut.timeline import Timeline
 from stepcut.toy.script import DEFAULTS, EDGES, STEPS, Flaw, Script, write_script
 
 __all__ = [
-    "EDGES",
-    "STEPS",
-    "Flaw",
-    "Script",
-    "ToyKitchen",
-    "make_kitchen",
-    "toy_features",
-    "write_script",
-]
+    "EDGES", "STEPS", "Flaw", "Script", "ToyKitchen", "make_kitchen", "toy_features", "write_script",
+]  # fmt: skip
 
 VIEWS = {"ego": "from the cook's own eyes", "side": "from a tripod in the corner"}
 EDITION = 4  # incremented when the same settings produce different videos
@@ -130,17 +122,15 @@ def make_kitchen(
         **plan,
     }
     there = read_json(root / "kitchen.json") if (root / "kitchen.json").is_file() else settings
-    differs = [key for key, value in settings.items() if there.get(key) != value]
-    if differs:
-        differing = [f"{key}={there.get(key)!r}" for key in differs]
-        raise DataError(
-            f"{root}: contains another toy kitchen, made with {', '.join(differing)}. "
-            "Choose another folder, or delete this one."
+    differ = [f"{key}={there.get(key)!r}" for key in settings if there.get(key) != settings[key]]
+    if differ:
+        what = (
+            f"{root}: contains another toy kitchen, made with {', '.join(differ)}. Choose another "
         )
+        raise DataError(f"{what}folder, or delete this one.")
     write_json(root / "kitchen.json", settings)
     write_json(root / "graph.json", {"steps": STEPS, "edges": sorted(EDGES)})
-    flaws = {script.name: script.flaws for script in scripts if script.flaws}
-    if flaws:
+    if flaws := {script.name: script.flaws for script in scripts if script.flaws}:
         listed = {name: [asdict(flaw) for flaw in found] for name, found in flaws.items()}
         write_json(root / "flaws.json", listed)
     for script in scripts:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from stepcut.compute import compiled_later
-from stepcut.files.atomic import whole_file
+from stepcut.files import whole_file
+from stepcut.parallel import compiled_later
 from stepcut.toy import scene
 from stepcut.toy.scene import HEIGHT, KITCHEN, WIDTH, Look, Packed, Point, work_at
-from stepcut.toy.script import PASTIMES, STEPS, Script, Shot
+from stepcut.toy.script import STEPS, Script, Shot
 
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -60,7 +60,7 @@ def render_frames(script: Script, view: str, look: Look | None = None) -> Iterat
     seen = scene.pack(kitchen.reduce(reduction))
     number = 0
     for shot in script.shots:
-        if shot.act in PASTIMES:
+        if not shot.step:
             own = np.random.default_rng(shot.seed)
             sprites["thing"] = scene.pastime_thing(shot.act, own)
             spot = (own.uniform(250, WIDTH - 250), own.uniform(560, 760))
@@ -192,7 +192,6 @@ def _hold(shot: Shot, t: float) -> list[InHand]:
 
 
 def _stand(items: list[InHand]) -> list[InHand]:
-    """The side view: the cook stands beside the work, and the arms reach to it."""
     side, up = -170.0, -270.0
     whole = [InHand("person", side, up)]
     for item in items:

@@ -66,25 +66,27 @@ class Canvas:
         self.image = Image.new(mode, (width * fine, height * fine), fill)
         self.pen = ImageDraw.Draw(self.image)
 
+    def _at(self, *points: Point) -> list[Point]:
+        return [(x * self.fine, y * self.fine) for x, y in points]
+
     def box(
         self, x0: float, y0: float, x1: float, y1: float, fill: Colour, round_: float = 0,
         edge: float = 0,
     ) -> None:  # fmt: skip
         rim = shade(fill, 0.65) if edge else None
-        at = [(x0 * self.fine, y0 * self.fine), (x1 * self.fine, y1 * self.fine)]
+        at = self._at((x0, y0), (x1, y1))
         self.pen.rounded_rectangle(at, round_ * self.fine, fill, rim, round(edge * self.fine))
 
     def disc(self, x: float, y: float, rx: float, ry: float, fill: Colour, edge: float = 0) -> None:
         rim = shade(fill, 0.65) if edge else None
-        corners = ((x - rx, y - ry), (x + rx, y + ry))
-        at = [(x * self.fine, y * self.fine) for x, y in corners]
+        at = self._at((x - rx, y - ry), (x + rx, y + ry))
         self.pen.ellipse(at, fill, rim, round(edge * self.fine))
 
     def shape(self, points: Sequence[Point], fill: Colour) -> None:
-        self.pen.polygon([(x * self.fine, y * self.fine) for x, y in points], fill)
+        self.pen.polygon(self._at(*points), fill)
 
     def line(self, points: Sequence[Point], fill: Colour, width: float) -> None:
-        at = [(x * self.fine, y * self.fine) for x, y in points]
+        at = self._at(*points)
         self.pen.line(at, fill, round(width * self.fine), "curve")
         r = width * self.fine / 2
         for x, y in (at[0], at[-1]):

@@ -1,8 +1,7 @@
 """The random script of one toy video, and the true task graph."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ STEPS = ("cut bread", "spread butter", "add jam", "pour water", "stir tea", "was
 
 # `(before, after)`, transitively reduced; tea and bread are independent
 EDGES = frozenset((*pairwise((*STEPS[:3], STEPS[5])), STEPS[3:5]))
+# the transitive closure
+BEFORE = frozenset((*combinations((*STEPS[:3], STEPS[5]), 2), STEPS[3:5]))
 PASTIMES = ("wander", "look", "phone", "fiddle")  # what the cook does between steps
 GRID = 5  # shots start and end on fifths of a second, so on short decimals and on frames
 _SECONDS = dict(zip(STEPS, (10, 8, 7, 6, 7, 9), strict=True))
@@ -23,8 +24,6 @@ _SECONDS = dict(zip(STEPS, (10, 8, 7, 6, 7, 9), strict=True))
 
 @dataclass(frozen=True)
 class Shot:
-    """One part of a video: a step, or a pastime in the background."""
-
     start: float
     end: float
     act: str
@@ -47,8 +46,6 @@ class Flaw:
 
 @dataclass(frozen=True)
 class Script:
-    """The shots of one video, and the seed of its look."""
-
     name: str
     seed: tuple[int, int]
     shots: tuple[Shot, ...]
@@ -106,13 +103,6 @@ def write_script(
 DEFAULTS: dict[str, Any] = dict(write_script.__kwdefaults__ or {})  # settings of a plan
 
 
-def must_precede(edges: Iterable[tuple[str, str]] = EDGES) -> set[tuple[str, str]]:
-    closure = set(edges)
-    while more := {(a, d) for a, b in closure for c, d in closure if b == c} - closure:
-        closure |= more
-    return closure
-
-
 def _choose(skip: float, rng: np.random.Generator) -> list[str]:
     kept = {step for step in STEPS if rng.random() >= skip}
     while len(kept) < 3:  # the shortest video
@@ -122,9 +112,9 @@ def _choose(skip: float, rng: np.random.Generator) -> list[str]:
 
 def _order(steps: list[str], shuffle: float, rng: np.random.Generator) -> list[str]:
     """A linear extension of the task graph; with probability `shuffle` the next step is random."""
-    before, left, done = must_precede(), list(steps), []
+    left, done = list(steps), []
     while left:
-        ready = [b for b in left if not any((a, b) in before for a in left)]
+        ready = [b for b in left if not any((a, b) in BEFORE for a in left)]
         pick = ready[int(rng.integers(len(ready)))] if rng.random() < shuffle else ready[0]
         done.append(pick)
         left.remove(pick)
@@ -132,7 +122,6 @@ def _order(steps: list[str], shuffle: float, rng: np.random.Generator) -> list[s
 
 
 def _repeat(sequence: list[str], repeat: float, rng: np.random.Generator) -> list[str]:
-    """Repeat some steps later, with another step in between."""
     longer = list(sequence)
     for step in sequence:
         later = range(longer.index(step) + 2, len(longer) + 1)
@@ -155,9 +144,8 @@ def _parse(flaw: str | None) -> tuple[str, str]:
 
 
 def _spoil(sequence: list[str], kind: str, step: str) -> list[str]:
-    """Make one mistake: leave `step` out, do it before its preconditions, or do it three times."""
     rest = [other for other in sequence if other != step]
-    needs = [other for other in rest if (other, step) in must_precede()]
+    needs = [other for other in rest if (other, step) in BEFORE]
     if kind == "skip":
         return rest
     if kind == "swap":
@@ -178,7 +166,6 @@ def _describe(timeline: Timeline, kind: str, step: str) -> Flaw:
 def _fill(
     sequence: list[str], duration: float, background: float, rng: np.random.Generator
 ) -> tuple[Shot, ...]:
-    """Give every step a duration, and insert pastimes for a share `background` of the whole."""
     acts: list[str] = []
     for step in [*sequence, ""]:
         if background > 0 and (not acts or step == "" or rng.random() < 0.45):

@@ -82,7 +82,6 @@ def open_backbone(
     device: str = "auto",
     engine: Engine | None = None,
 ) -> tuple[Backbone, FeatureSpec]:
-    """Load a `backbone`; return it with the spec of its features."""
     spec = as_spec(backbone, fps=fps)
     if not isinstance(backbone, str | FeatureSpec):
         return load_backbone(backbone), spec
@@ -115,7 +114,6 @@ def pack(backbone: Backbone) -> partial[Backbone]:
 
 @lru_cache(maxsize=1)
 def unpack(fingerprint: str, packed: bytes) -> Backbone:
-    """Open a packed backbone; refuse one with another `fingerprint`, thus other features."""
     try:
         backbone: Backbone = pickle.loads(packed)  # from our own driver, never from a file
     except (AttributeError, ImportError) as error:  # defined in a notebook, or not installed here
@@ -177,13 +175,11 @@ def load_file(spec: FeatureSpec, place: Place) -> Network:
         out.get_any_name() if out.get_names() else f"output {n}": _lengths(out.partial_shape)
         for n, out in enumerate(model.outputs)
     }
-    # OpenVINO puts stepcut's metadata below `framework`.
-    places = {name: ["framework", f"stepcut.{name}"] for name in SETTINGS}
-    stated = {
-        name: str(model.get_rt_info(where).astype(str))
-        for name, where in places.items()
-        if getattr(spec, name) is None and model.has_rt_info(where)
-    }
+    stated = {}
+    for name in SETTINGS:
+        where = ["framework", f"stepcut.{name}"]  # OpenVINO puts stepcut's metadata there
+        if getattr(spec, name) is None and model.has_rt_info(where):
+            stated[name] = str(model.get_rt_info(where).astype(str))
     takes, kind = _lengths(model.input(0).partial_shape), model.input(0).element_type
     raw = kind == openvino.Type.u8  # bytes instead of normalised numbers
     full = replace(spec.opened(digest), **stated)  # type: ignore[arg-type]
@@ -346,11 +342,8 @@ def _transformers(name: str, spec: FeatureSpec) -> Found:
         pooled = getattr(answer, "pooler_output", None)
         return pooled if pooled is not None else getattr(answer, "last_hidden_state", answer)
 
-    stated = {
-        "size": int(config.image_size),
-        "mean": data["image_mean"],
-        "scale": data["image_std"],
-    }
+    mean, scale = data["image_mean"], data["image_std"]
+    stated = {"size": int(config.image_size), "mean": mean, "scale": scale}
     if frames := getattr(config, "num_frames", None):
         stated |= {"clip_frames": frames, "clip_fps": spec.fps}
     return model, forward, stated
@@ -369,11 +362,8 @@ def _may_fetch(spec: FeatureSpec) -> bool:
         raise wrong("weights", spec.weights, f"{what}or allow the download: --weights fetch.")
     name = spec.backbone.partition(":")[2]
     if ":" in name and not name.startswith("local-dir:"):  # as hf-hub: is
-        what = (
-            f": backbone={spec.backbone!r} needs its hub even with a weights file. Allow it with "
-        )
-        what += "--weights fetch, or use a name of the package."
-        raise wrong("weights", spec.weights, what, FETCH)
+        what = f": backbone={spec.backbone!r} needs its hub even with a weights file. Allow it: "
+        raise wrong("weights", spec.weights, f"{what}--weights fetch, or use another name.", FETCH)
     return False
 
 
@@ -392,8 +382,4 @@ def _fill(module: Any, weights: dict[str, Any], spec: FeatureSpec) -> None:
         raise wrong("weights", spec.weights, what)
 
 
-HUBS: dict[str, Callable[[str, FeatureSpec], Found]] = {
-    "timm": _timm,
-    "hf": _transformers,
-    "open_clip": _open_clip,
-}
+HUBS = {"timm": _timm, "hf": _transformers, "open_clip": _open_clip}

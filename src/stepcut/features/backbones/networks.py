@@ -11,6 +11,7 @@ import urllib.request
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import HTTPException
 from os import PathLike
 from pathlib import Path
@@ -25,8 +26,7 @@ from stepcut.errors import ExtraNeeded, OptionError, choose, wrong
 from stepcut.features.backbones import runtime
 from stepcut.features.backbones.runtime import Network, Place, Run
 from stepcut.features.spec import LOOKED, FeatureSpec
-from stepcut.files.atomic import whole_file
-from stepcut.files.cache import cache_dir
+from stepcut.files import cache_dir, whole_file
 from stepcut.plugins import install_command, pip_install
 
 Array = NDArray[np.float32]
@@ -58,9 +58,8 @@ class Graph:
             return runtime.run_openvino(frames, y)
         functions = runtime.torch_functions()
         convs = runtime.as_tensors(self.convs, place.device)
-        return runtime.run_torch(
-            lambda x: self.forward(functions, x, convs), self.mean, self.scale, place.device
-        )
+        forward = partial(self.forward, functions, convs=convs)
+        return runtime.run_torch(forward, self.mean, self.scale, place.device)
 
 
 def fold(
@@ -268,7 +267,6 @@ LARGEST = 2**28  # bytes that are read of an answer; a longer one has another ha
 
 
 def read_weights(path: FilePath) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the arrays of a `.safetensors`, `.pth` or `.pt` file by name, and its metadata."""
     file = _existing(path)
     metadata: dict[str, str] = {}
     if file.suffix in (".pth", ".pt"):
@@ -299,7 +297,6 @@ def _refused(path: FilePath, what: str) -> OptionError:
 
 
 def fetch_weights(word: str) -> Path:
-    """Download the weights called `word` to the cache, once, and check their hash."""
     address = choose("weights", word, FETCHABLE)
     name = address.rsplit("/", 1)[1]
     digest = name.split("-")[1].removesuffix(".pth")

@@ -57,11 +57,8 @@ class Place(NamedTuple):
 
     @property
     def precision(self) -> str:
-        return (
-            f"openvino-{_precision()}"
-            if self.runtime == "openvino"
-            else f"torch-{self.device.split(':')[0]}"
-        )
+        what = _precision() if self.runtime == "openvino" else self.device.split(":")[0]
+        return f"{self.runtime}-{what}"
 
 
 @dataclass(eq=False, repr=False)
@@ -310,9 +307,7 @@ def run_torch(
     import torch
 
     dtype = torch_dtype(device)
-    means, scales = (
-        torch.tensor([255 * n for n in three], device=device) for three in (mean, scale)
-    )
+    means, scales = (torch.tensor([255 * n for n in x], device=device) for x in (mean, scale))
 
     def run(frames: Frames) -> Rows:
         with torch.inference_mode():

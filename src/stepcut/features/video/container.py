@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import av
 from av.stream import Disposition
@@ -24,6 +24,7 @@ from stepcut.progress import warn_once
 from stepcut.timeline import clock
 
 FilePath = str | os.PathLike[str]
+Answer = TypeVar("Answer")
 
 # Formats with video that refer to no other file: a text file x.mp4 may be a playlist.
 CONTAINERS = ",".join((
@@ -41,13 +42,13 @@ PIXELS = {"max_pixels": str(MOST_PIXELS)}
 _opened: set[tuple[int, ...]] = set()  # files that a worker has opened
 
 
-def elsewhere(work: Callable[[str], Any], path: FilePath) -> Any:
+def elsewhere(work: Callable[[str], Answer], path: FilePath) -> Answer:
     """Return `work(path)`, which opens the video in a worker with limits of time and memory."""
     file = Path(path)
     with blame(file):
         seen = check_file(file)
     try:
-        answer = ask(work, str(path))
+        answer: Answer = ask(work, str(path))
     except WorkerDied as error:
         raise ended(file, error) from error
     _opened.add(seen)
@@ -127,12 +128,10 @@ def _bad(path: Any, what: str) -> VideoError:
 
 
 def mendable(path: Any, what: str, how: str = "fixed.mp4") -> VideoError:
-    """Return a VideoError that ends in a command that may repair the video."""
     return _bad(path, f"{what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}")
 
 
 def check_file(file: Path) -> tuple[int, ...]:
-    """Refuse anything but a readable, regular, non-empty file; return what identifies it."""
     try:
         str(file).encode()
         state = file.stat()
@@ -205,9 +204,7 @@ class VideoInfo(NamedTuple):
 
 
 def probe(path: FilePath) -> VideoInfo:
-    """Probe a video: its header and first frame, and all packets if it has no length."""
-    info: VideoInfo = elsewhere(read_info, path)
-    return info
+    return elsewhere(read_info, path)
 
 
 def read_info(path: FilePath) -> VideoInfo:
@@ -234,8 +231,7 @@ def read_info(path: FilePath) -> VideoInfo:
 
 def key_times(path: FilePath) -> list[Fraction]:
     """Return the times of the key frames after the first; empty if timestamps allow no seeking."""
-    times: list[Fraction] = elsewhere(read_packets, path)[1]
-    return times
+    return elsewhere(read_packets, path)[1]
 
 
 def read_packets(path: FilePath) -> tuple[Fraction, list[Fraction]]:
@@ -279,7 +275,6 @@ _MP4_BOXES = b"ftyp moov mdat free skip wide styp sidx moof mfra uuid meta".spli
 
 
 def cut_short(file: Path) -> bool:
-    """Return whether an mp4 or Matroska `file` is truncated or lacks its index."""
     size = file.stat().st_size
     with open(file, "rb") as opened:
         head = opened.read(64)

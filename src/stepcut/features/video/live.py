@@ -64,7 +64,6 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def is_live(source: str) -> bool:
-    """Return whether a `source` is a camera or an address rather than a file or pipe."""
     return bool(CAMERA.match(source) or ADDRESS.match(source))
 
 
@@ -116,7 +115,6 @@ def _sample_pipe(
 
 
 def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
-    """Yield `samples` at their time, as a camera does, skipping late ones."""
     begin, skipped = time.monotonic(), 0
     for sample in samples:
         late = time.monotonic() - begin - sample.time
@@ -131,7 +129,6 @@ def keep_pace(samples: Iterator[Sample], rate: Fraction) -> Iterator[Sample]:
 
 
 def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]:
-    """Yield the frames of a pipe, a camera (on Windows `camera:NAME`) or an address."""
     device: Any = source
     piped, name = is_pipe(source), hide_password(source)
     # No playlists, since they can redirect to any other address.
@@ -161,12 +158,9 @@ def frames_of(source: str, stall: float, say: Say) -> Generator[Any, None, None]
             what = "not a video stream, but a playlist or something else"
             raise VideoError(f"{name}: {what}. Use the address of the stream itself") from error
         except (av.error.FFmpegError, OSError, ValueError) as error:
-            what = f"cannot be opened ({_error_text(error)})"
-            if piped:
-                what = (
-                    f"not a video that can be read from a pipe ({_error_text(error)}). Use a file"
-                )
-            raise VideoError(f"{name}: {what}") from error
+            why, what = _error_text(error), "cannot be opened (%s)"
+            what = "not a video that can be read from a pipe (%s). Use a file" if piped else what
+            raise VideoError(f"{name}: {what % why}") from error
         yield from decoded(name, container, say, piped)
 
 

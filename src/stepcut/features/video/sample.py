@@ -280,8 +280,6 @@ def _decode(
 
 
 class Scaler:
-    """Scale a decoded frame to `size`, rotate it and convert it to RGB; cache the last one."""
-
     def __init__(self, size: Size) -> None:
         self.size = (int(size), int(size)) if isinstance(size, int | np.integer) else size
         self._reformat = VideoReformatter().reformat

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.compute import compiled_later
 from stepcut.errors import AnnotationError
 from stepcut.methods.arithmetic import Floats
 from stepcut.methods.constraints import OPEN, Constraint
 from stepcut.methods.inputs import Labels
+from stepcut.parallel import compiled_later
 from stepcut.timeline import BACKGROUND, runs
 
 Numbers = NDArray[np.int64]

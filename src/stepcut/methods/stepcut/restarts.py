@@ -8,7 +8,6 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stepcut.compute import compiled_later
 from stepcut.errors import OptionError
 from stepcut.methods.arithmetic import Floats, best_pairs, normalised_times, squared_distances
 from stepcut.methods.baselines import find_means
@@ -16,6 +15,7 @@ from stepcut.methods.inputs import Labels
 from stepcut.methods.stepcut.chain import build_chain
 from stepcut.methods.stepcut.em import EM, Joined
 from stepcut.methods.stepcut.slow_features import PER_STEP, noise_ratio, project, slow_axes, smooth
+from stepcut.parallel import compiled_later
 from stepcut.settings import SEEDS
 from stepcut.timeline import runs
 

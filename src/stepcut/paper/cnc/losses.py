@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from stepcut.compute import compiled_later
 from stepcut.methods.arithmetic import Floats
 from stepcut.paper.cnc.settings import Losses
+from stepcut.parallel import compiled_later
 
 VARIANCE_FLOOR = 1e-6  # Smallest variance in `tcc`: a thousandth of the video, squared
 ON_THE_EDGE = 1e-4  # Rounding tolerance of the window of `cidm`, in seconds

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stepcut.compute import compiled_later
 from stepcut.methods.arithmetic import FUZZIFIER, TINY, fuzzy_shares, squared_distances
 from stepcut.methods.baselines import CentreMethod, KMeans, find_means, time_cost
 from stepcut.methods.constraints import Constraints
 from stepcut.methods.inputs import Array, Labels, Rows
+from stepcut.parallel import compiled_later
 from stepcut.settings import check_number, setting
 
 SMOOTHNESS = 2.0  # Seconds, tuned on toy features and CaptainCook4D recipes

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from stepcut.errors import OptionError, TrainingError
-from stepcut.files.atomic import whole_file
+from stepcut.files import whole_file
 from stepcut.methods.inputs import part
 from stepcut.methods.method import Curve
 from stepcut.progress import Hook, Stage

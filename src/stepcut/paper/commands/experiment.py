@@ -7,7 +7,7 @@ from typing import Any
 
 from stepcut.cli.common import chosen_options, progress_hook, read_settings, show_table, spec_of
 from stepcut.errors import OptionError, choose
-from stepcut.files.cache import cache_dir
+from stepcut.files import cache_dir
 from stepcut.methods.inputs import read_step_count
 from stepcut.paper.cnc.method import cut_settings, tune_backbone
 from stepcut.paper.cnc.settings import group_settings

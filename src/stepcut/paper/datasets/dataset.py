@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from stepcut.errors import DataError, OptionError, as_items, choose
 from stepcut.features.features import Features, load_features
-from stepcut.files.figures import FIXED, drawn_with, save_figure
 from stepcut.files.names import VIDEO_SUFFIXES
 from stepcut.procedure.lengths import read_durations, video_duration
 from stepcut.settings import Rate, as_rate
-from stepcut.tables import Cell, Table
+from stepcut.tables import FIXED, Cell, Table, drawn_with, save_figure
 from stepcut.timeline import Segment, Timeline
 
 log = logging.getLogger("stepcut")

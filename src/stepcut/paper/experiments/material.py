@@ -20,7 +20,7 @@ from stepcut.features.backbones.networks import map_shape
 from stepcut.features.extract import extract
 from stepcut.features.features import Features, content_hash, load_features, spec_of
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
-from stepcut.files.cache import cache_dir
+from stepcut.files import cache_dir
 from stepcut.paper.datasets import Task, TaskVideo, all_datasets, load
 from stepcut.paper.datasets.egoprocel import TASKS, VIEWS
 from stepcut.parallel.engine import Engine

@@ -19,12 +19,11 @@ from stepcut.errors import DataError, OptionError, choose
 from stepcut.evaluation.clock import NO_VIDEO
 from stepcut.evaluation.compare import above_uniform, adjust, compare_videos
 from stepcut.evaluation.protocols import PROTOCOLS
-from stepcut.files.atomic import read_json, write_json
-from stepcut.files.figures import FIXED, drawn_with, save_figure
+from stepcut.files import read_json, write_json
 from stepcut.files.names import safe_name
 from stepcut.order.orders import grouped
 from stepcut.paper.datasets import DATASETS
-from stepcut.tables import Cell, Spread, Table
+from stepcut.tables import FIXED, Cell, Spread, Table, drawn_with, save_figure
 
 FORMAT = "stepcut experiment 1"
 # Required fields of a results file

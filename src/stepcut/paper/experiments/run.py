@@ -31,7 +31,7 @@ from stepcut.evaluation.protocols import find_protocol
 from stepcut.evaluation.score import Score, score
 from stepcut.features.backbones.runtime import choose_device
 from stepcut.features.spec import FeatureSpec
-from stepcut.files.atomic import read_json, whole_file, write_json
+from stepcut.files import read_json, whole_file, write_json
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import as_vectors
 from stepcut.methods.baselines import smooth_embedding
