@@ -1,26 +1,22 @@
 """The paper's embedder on conv4c maps of the knot-tying videos: every loss and segmenter, with
 stepcut's settings, as published and as released (reports/experiments.md).
 
-    python benchmarks/maps.py pack VIDEOS_DIR -o frames.npz         frames as JPEG
-    python benchmarks/maps.py train frames.npz --weights W -o embedded/ [--seconds 500]    on a GPU
+    python benchmarks/maps.py train VIDEOS_DIR --weights W -o embedded/ [--seconds 500]    on a GPU
     python benchmarks/maps.py cut embedded/ --labels GESTURES_DIR
 
-There are three stages, because a GPU machine may have no decoder and no data. After `--seconds` no
-further run starts; what is in `embedded/` is not repeated.
+After `--seconds` no further run starts; what is in `embedded/` is not repeated.
 """
 
 from __future__ import annotations
 
-import io
 import multiprocessing
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shared import Kept, arguments, gestures
 
@@ -45,56 +41,24 @@ class Run(NamedTuple):
         return f"knots={self.loss}{self.preset}={self.seed}.npz"
 
 
-def pack(videos: Path, out: Path) -> None:
-    """Decode every video to JPEG frames of 224 x 224."""
-    from PIL import Image
-
-    from stepcut.features.video.sample import sample_frames
-
-    packed: dict[str, Any] = {}
-    for path in sorted(videos.iterdir()):
-        frames = []
-        for _, picture in sample_frames(path, fps=RATE, size=224):
-            file = io.BytesIO()
-            Image.fromarray(np.asarray(picture)).save(file, "JPEG", quality=75)
-            frames.append(np.frombuffer(file.getvalue(), np.uint8))
-        packed[f"{path.stem}/sizes"] = np.array([len(frame) for frame in frames])
-        packed[f"{path.stem}/jpeg"] = np.concatenate(frames)
-    np.savez(out, **packed)
-
-
-def unpack(file: Path) -> dict[str, NDArray[np.uint8]]:
-    """Video -> frames (T, 224, 224, 3)."""
-    from PIL import Image
-
-    def picture(jpeg: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        return np.asarray(Image.open(io.BytesIO(jpeg.tobytes())).convert("RGB"))
-
-    packed, videos = np.load(file), {}
-    with ThreadPoolExecutor() as pool:
-        for name in sorted({key.rpartition("/")[0] for key in packed}):
-            parts = np.split(packed[f"{name}/jpeg"], np.cumsum(packed[f"{name}/sizes"])[:-1])
-            videos[name] = np.stack(list(pool.map(picture, parts)))
-    return videos
-
-
-def extract(frames: Path, weights: Path, out: Path, device: str) -> None:
+def extract(videos: Path, weights: Path, out: Path, device: str) -> None:
     """Store the maps of all frames, and their spatial means by video."""
     import torch
-    from stepcut.features.backbones.weights import read_weights
 
-    from stepcut.features.backbones.networks import resnet50_graph
+    from stepcut.features.backbones.networks import read_weights, resnet50_graph
+    from stepcut.features.video.sample import sample_frames
     from stepcut.paper.cnc.tune import TunableBackbone
 
     graph = resnet50_graph(read_weights(weights)[0], layer="conv4c", family="v1")
     backbone = TunableBackbone(graph).to(device).eval()
     half = torch.autocast(device, dtype=torch.float16, enabled=device == "cuda")
     maps = {}
-    for video, pictures in unpack(frames).items():
+    for video in sorted(videos.iterdir()):
+        pictures = np.stack([frame for _, frame in sample_frames(video, fps=RATE, size=224)])
         with torch.inference_mode(), half:
             batches = torch.from_numpy(pictures).split(256)
             parts = [backbone(batch.to(device)).half().cpu() for batch in batches]
-        maps[video] = torch.cat(parts).numpy()
+        maps[video.stem] = torch.cat(parts).numpy()
     means = {video: rows.mean((2, 3), dtype=np.float32) for video, rows in maps.items()}
     kept: dict[str, Any] = {video: rows.astype(np.float16) for video, rows in means.items()}
     np.savez(out / "knots-pooled.npz", **kept)
@@ -102,12 +66,12 @@ def extract(frames: Path, weights: Path, out: Path, device: str) -> None:
 
 
 def train(
-    frames: Path, weights: Path, out: Path, seeds: int, seconds: float, device: str, workers: int
+    videos: Path, weights: Path, out: Path, seeds: int, seconds: float, device: str, workers: int
 ) -> None:
     """Extract maps of all frames, and train every run that time allows."""
     begun = time.time()
     out.mkdir(parents=True, exist_ok=True)
-    extract(frames, weights, out, device)
+    extract(videos, weights, out, device)
     print(f"{time.time() - begun:.0f} s: maps extracted", flush=True)
     runs = [
         Run(loss, preset, seed) for seed in range(seeds) for preset in PRESETS for loss in LOSSES
@@ -211,7 +175,7 @@ def figure(folder: Path, labels: Path, row: str, seed: int, k: int) -> dict[str,
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("step", choices=["pack", "train", "cut"])
+    parser.add_argument("step", choices=["train", "cut"])
     parser.add_argument("given", type=Path)
     parser.add_argument("-o", "--out", type=Path, default=Path("maps"))
     parser.add_argument("--weights", type=Path)
@@ -221,9 +185,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="parallel processes")
     parser.add_argument("--labels", type=Path)
     args = parser.parse_args()
-    if args.step == "pack":
-        pack(args.given, args.out)
-    elif args.step == "train":
+    if args.step == "train":
         work = (args.seeds, args.seconds, args.device, args.workers)
         train(args.given, args.weights, args.out, *work)
     else:

@@ -3,7 +3,7 @@
     python benchmarks/recipes.py DATA [MORE] --keep recipes.jsonl [--seeds 2]
 
 DATA and MORE are folders as in `stepcut data info captaincook4d`, with features. Every figure is
-kept in the `--keep` file, so a second call resumes. The figures of other authors' code in `PEERS`
+kept in the `--keep` file, so a second call resumes. The figures of other authors' code in peers.md
 were measured outside this repository.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shared import BUILT_ON, REPORTS, Kept, Recipe, arguments, head, recipes
+from shared import BUILT_ON, REPORTS, Kept, Recipe, arguments, fill, head, recipes, renew_head
 from stepcut.evaluation import score
 from stepcut.methods import METHODS
 from stepcut.methods.arithmetic import strongest_directions
@@ -22,60 +22,6 @@ from stepcut.tables import Spread, Table
 ROWS = ("stepcut", "random", "one-cluster", "uniform", "kmeans", "asot")
 DIRECTIONS = 96
 DATA = "CaptainCook4D features, one row per second"
-PEERS = (
-    ("**stepcut 0.2.0**", "default method, two seeds", "**44.7**", "**46.9**", ""),
-    ("ASOT (CVPR 2024)", "mingu6/action_seg_ot 0c4c86b; Desktop Assembly / 50Salads preset", "34.5", "31.0", "46.0 / 42.0"),
-    ("TW-FINCH (CVPR 2021), joined across videos by Hungarian matching (our addition)",
-     "ssarfraz/FINCH-Clustering b181669", "29.8", "31.5", "41.4 / 42.6"),
-    ("TOT (CVPR 2022), 1,500 epochs", "trquhuytin/TOT-CVPR22 428ce66; Breakfast preset", "28.4", "28.6", "39.2 / 39.0"),
-    ("uniform baseline", "", "25.4", "27.4", "32.5 / 34.4"),
-    ("HVQ (AAAI 2025)", "FedeSpu/HVQ c511dfb; Breakfast settings", "23.1", "24.6", "34.9 / 36.9"),
-    ("k-means", "", "22.7", "20.8", ""),
-    ("CTE (CVPR 2019)", "Annusha/unsup_temp_embed 2fd98b4; YTI preset with its background model",
-     "21.0", "24.9", "33.1 / 33.5"),
-    ("random", "", "6.8", "7.2", ""),
-)  # fmt: skip
-"""System, code, `strict` F1 on image and clip features, MoF over frames of steps."""
-
-PEERS_REPORT = """# stepcut beside its peers
-
-{head}
-
-CaptainCook4D, `strict` F1 in percent, one matching per recipe, K = the annotated number of steps. Features:
-{directions} principal directions of `pe_core_b16` (image) and `omnivore` (clip), one row per second.
-
-## Measured with the authors' code, outside this repository
-
-Means over test recipes: image 10, 13, 15, 17, 18; clip 3, 4, 5, 7, 10, 13, 17, 18, 21, 22, 27.
-November 2026. Each peer ran its released core algorithm with the loaders and scoring of this package. No peer
-used labels. Presets were tuned on recipes 1, 8, 9, 12, 16. One seed for peers, two for stepcut 0.2.0.
-
-| method | code | image | clip | MoF over steps, image / clip |
-|---|---|--:|--:|--:|
-{peers}
-
-TW-FINCH matched to the labels separately in every video, as its paper does, scores 50.3 / 49.5 MoF. Per-video
-matching is a different and much easier task.
-
-**Caveats.** The peers were built for other data sets, and their presets were not changed. They ran once.
-Not runnable from public code: CLOT (no training loop), HiERO (weights not released with the code), OPEL, RGWOT,
-GPL, STEPs (no code found). Not run for lack of time: VASOT, UFSA.
-
-## Run by this package
-
-Same features, K and scoring, but only the test recipes with available features; mean ± standard deviation over
-seeds. These rows are comparable with each other, not with the table above. `asot` is the decoding of ASOT around
-k-means centres on untrained features, without the network that its authors train.
-
-{ours}"""
-RECIPES_REPORT = """# Recipes: steps discovered without labels
-
-{head}
-
-`strict` F1 in percent, K = the annotated number of steps. Tuning recipes: 1, 8, 9, 12, 16; the others are test
-recipes.
-
-{ours}"""
 
 
 def measure(row: str, recipe: Recipe, seed: int, directions: int) -> dict[str, float]:
@@ -123,17 +69,14 @@ def main() -> None:
     top = head(
         f"0 to {given.seeds - 1}; one for peers", DATA, "python benchmarks/recipes.py DATA MORE"
     )
-    pages = {
-        "recipes": RECIPES_REPORT.format(head=top, ours=table(found, kept, given.seeds).markdown()),
-        "peers": PEERS_REPORT.format(
-            head=top,
-            directions=DIRECTIONS,
-            peers="\n".join(f"| {' | '.join(row)} |" for row in PEERS),
-            ours=table(test, kept, given.seeds, DIRECTIONS).markdown(),
-        ),
+    tables = {
+        "recipes": table(found, kept, given.seeds),
+        "peers": table(test, kept, given.seeds, DIRECTIONS),
     }
-    for name, text in pages.items():
-        (REPORTS / f"{name}.md").write_text(text, encoding="utf-8")
+    for name, made in tables.items():
+        page = REPORTS / f"{name}.md"
+        text = fill(page.read_text(encoding="utf-8"), {"ours": made.markdown()})
+        page.write_text(renew_head(text, top), encoding="utf-8")
 
 
 if __name__ == "__main__":

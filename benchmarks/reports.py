@@ -32,7 +32,7 @@ class Report(NamedTuple):
 
 
 TABLE = {
-    "check": Report("verdicts.py", 90, f"{KNOTS} --kitchens 20 --recipes {COOK}", page="verdicts"),
+    "check": Report("verdicts.py", 10, f"{KNOTS} --kitchens 20 --recipes {COOK}", page="verdicts"),
     "demo": Report("demo.py", 4),
     "experiments": Report("experiments.py", 60, "{data} --out {work} --write {report}"),
     "features": Report("extract.py", 15, page="speed"),
@@ -45,7 +45,6 @@ TABLE = {
     "recipes": Report("recipes.py", 13, f"{COOK} --keep {{work}}/recipes.jsonl"),
     "reliability": Report("soak.py", 70, "3600", "0 to 5", "soak"),
     "scale": Report("scale.py", 20, "", "none", "figures"),
-    "steps": Report("steps.py", 60, COOK),
     "teach": Report("teach.py", 60, f"{COOK} {KNOTS} --keep {{keep}}"),
 }
 BY_HAND = {"sensors": "made with the commands in it", "what-did-not-work": "rejected ideas"}

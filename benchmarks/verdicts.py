@@ -38,6 +38,7 @@ Rows = NDArray[Any]
 Labels = NDArray[np.int64]
 BACKBONES = ("omnivore", "pe_core_b16")  # the first that a recipe has
 FOLDS, FEWEST, REDUCED = 5, 4, 160
+LEVELS = (0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75)
 LABELLED = ("no labels", "3 labels", "all labels")
 KINDS = (
     "untouched", "recorded errors", "one step out", "third out", "first half", "halves exchanged", "steps swapped",
@@ -76,6 +77,9 @@ class Learned:
         """Return the report of `proc.check`."""
         labels, *read, embedding = self.method.read(rows)
         return check_labels(labels, self.rate, self.expectations, *read, embedding=embedding)
+
+    def probabilities(self, rows: Rows) -> dict[int, float]:
+        return defaultdict(float, {one.step: one.probability for one in self.check(rows).steps})
 
     def guided(self, rows: Rows, true: Labels) -> tuple[int, float, NDArray[Any]]:
         """Alerts of `proc.guide`, how many it expects, and (4, T): true step, guide right,
@@ -220,6 +224,10 @@ def measure(trial: Trial) -> Found:
             alerts, expected, right = learned.guided(x, labels)
             found[how, "guide"].append((alerts, expected))
             found[how, "right"].append(right)
+            whole = learned.probabilities(x)
+            for step in np.unique(labels[labels >= 0]).tolist():
+                without = learned.probabilities(x[labels != step])
+                found[how, "steps"].append((without[step], whole[step]))
     return found
 
 
@@ -254,6 +262,8 @@ def judge(name: str, trials: Iterator[Trial], workers: int) -> None:
         mean, expected = np.mean(of(how, "guide"), axis=0)
         print(f"{how}: called another task {own}, of other tasks {others};", end=" ")
         print(f"guide {mean:.2f} alerts per normal recording, {expected:.2f} expected")
+    for how in LABELLED[1:]:
+        show_steps(how, of(how, "steps"))
     steps, right, whole, confidence = np.concatenate(of(LABELLED[-1], "right"), axis=1)
     there, sure = steps >= 0, (steps >= 0) & (confidence > 0.7)
     print(
@@ -261,6 +271,27 @@ def judge(name: str, trials: Iterator[Trial], workers: int) -> None:
         f" {100 * whole[there].mean():.1f} %; guide above a confidence of 0.7: {100 * right[sure].mean():.1f} %"
         f" of {sure.sum() / there.sum():.1%}\n"
     )
+
+
+def show_steps(how: str, found: Sequence[tuple[float, float]]) -> None:
+    """Print what limits of the probability of a step find, and how often such steps were done."""
+    removed, present = np.array(found).T
+    both, done = np.append(removed, present), np.repeat([0, 1], len(found))
+    curve = area((-both).tolist(), (done == 0).tolist())
+    limits = [
+        [f"{level:g}", *(100 * float(np.less(each, level).mean()) for each in (removed, present))]
+        for level in LEVELS
+    ]
+    names = ["probability below", "removed found, %", "present called missing, %"]
+    title = f"{how}: {len(found)} steps, as they are and removed, area under the curve {curve:.1f}"
+    print(Table(names, limits, title))
+    fifth = np.minimum(both * 5, 4).astype(int)
+    lines: list[list[Cell]] = []
+    for n in range(5):
+        some = fifth == n
+        shares = (100 * float(each[some].mean()) for each in (both, done))
+        lines.append([f"{n / 5} to {(n + 1) / 5}", int(some.sum()), *shares])
+    print(Table(["probability", "steps", "mean, %", "done, %"], lines), end="\n\n")
 
 
 def main() -> None:
