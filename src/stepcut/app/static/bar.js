@@ -13,7 +13,7 @@ export class Bar {
     this.cursor = el("div", { class: "cursor" });
     this.annotated = el("div", { class: "annotations", title: names ? S.doubtTitle : "" });
     this.other = el("div", { class: "blocks beside", hidden: true });
-    this.node = el("div", { class: "bar", role: names ? null : "img" }, this.blocks, this.annotated,
+    this.node = el("div", { class: "bar", role: names ? "group" : "img" }, this.blocks, this.annotated,
       this.other, this.findings, this.cursor);
     this.node.addEventListener("click", (event) => onpick(this.timeAt(event)));
     if (names) return;

@@ -59,7 +59,7 @@ export function listen() {
     if (document.querySelector("dialog[open]")) return;
     const { target } = event;
     const key = letterOf(event);
-    const typing = target.matches("input:not([type=range]), select, textarea");
+    const typing = target.matches("input:not([type=range], [type=checkbox]), select, textarea");
     if ((event.ctrlKey || event.metaKey) && !typing && ["z", "y"].includes(key)) {
       event.preventDefault();
       inTurn(key === "y" || event.shiftKey ? redo : undo);
@@ -80,6 +80,7 @@ export function listen() {
     }
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     // Enter activates the element; Space plays
+    if (key === " " && target.matches("[type=checkbox]")) return;
     if (key === "Enter" && target.matches("button, a, summary")) return;
     if (target.matches("[type=range]") && /^(Arrow|Page)/.test(key)) return;
     if (key === " " && (store.view !== "correct" || comparing())) return;

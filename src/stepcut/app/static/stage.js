@@ -93,7 +93,10 @@ function show(time) {
   player.moveLine();
   moveCursor(store.video, time);
   if (document.activeElement !== now) now.value = clock(time);
-  total.textContent = `/ ${clock(current().duration)} · #${Math.floor(time * store.rate + 1e-3)}`;
+  const copy = player.copied ? ` · ${S.copyShown}` : "";
+  total.textContent = `/ ${clock(current().duration)} · #${Math.floor(time * store.rate
+    + 1e-3)}${copy}`;
+  total.title = copy && S.copyShownTitle;
   const words = subtitles.ariaPressed === "true" && partAt(current(), time);
   player.showWords(words >= 0 ? stepOf(current().parts[words]?.[2])?.name ?? "" : "");
   if (!store.loop && !player.paused) {

@@ -6,7 +6,7 @@ export const S = {
   // ---------------------------------------------------------------- everywhere
   appName: "stepcut",
   cancel: "Cancel", close: "Close", add: "Add", keep: "Keep", name: "Name",
-  noAnswer: "stepcut does not answer. Start it again, and open the address that it prints.",
+  noAnswer: "stepcut does not answer. Start it again: this page then goes on.",
   nothingDone: "Nothing was saved.",
   serverAnswered: (status) => `the server answered ${status}`,
   cannotShow: (reason) => `The page cannot be shown: ${reason}`,
@@ -171,6 +171,7 @@ export const S = {
   copyWaiting: "The browser cannot play this video. stepcut will make a copy.",
   copyBad: "The browser cannot play this video or its copy.",
   copiesComing: (done, all) => `Preparing copies for the browser: ${done} of ${all}`,
+  copyShown: "copy", copyShownTitle: "The browser shows a copy that may be coarser than the video",
   copiesDone: "All videos are ready to play.",
   signalsOf: (names) => `Signals: ${names}`,
 
@@ -186,7 +187,7 @@ export const S = {
   // ---------------------------------------------------------------- review queue
   queueLabel: "Review",
   confirmedShare: "Confirmed minutes",
-  confirmedOf: (done, all, time, total) => `${done} of ${all} videos, ${time} of ${total} confirmed`,
+  confirmedOf: (done, all, time, total) => `${done} of ${all}, ${time} of ${total} confirmed`,
   nextDoubt: "Next", nextDoubtTitle: "Go to the least certain segment or video (Enter)",
   allSeen: "You have seen every uncertain segment and video.",
   allConfirmed: "Every video is confirmed.",
@@ -264,6 +265,7 @@ export const S = {
   checkWords: "Choose or drop new videos. stepcut reports missing, repeated and misordered steps.",
   chooseVideos: "Choose videos", uploadVideos: "Upload videos", dropHere: "or drop video files here",
     watchFolder: "Watch a folder",
+  dropElsewhere: "Nothing was uploaded. Open Check, and drop videos there.",
   watching: (folder) => `New videos in ${folder} are checked as they arrive.`,
   stopWatching: "Stop watching",
   uploading: (name, share) => `${name}: ${share} sent`,

@@ -4,7 +4,7 @@ import { buildChecks, drawChecks } from "./checks.js";
 import { buildExport, drawExport } from "./export.js";
 import { buildGroups, drawGroups } from "./groups.js";
 import { el } from "./dom.js";
-import { changed, store } from "./store.js";
+import { changed, say, store } from "./store.js";
 import { pauseStage } from "./stage.js";
 import { S } from "./strings.js";
 
@@ -19,6 +19,14 @@ export function buildViews() {
   buildChecks(document.getElementById("check-view"));
   buildGroups(document.getElementById("compare-view"));
   buildExport(document.getElementById("export-view"));
+  // Elsewhere, the browser would leave the page for a dropped file.
+  for (const kind of ["dragover", "drop"]) {
+    document.addEventListener(kind, (event) => {
+      if (event.defaultPrevented || !event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      if (kind === "drop") say(S.dropElsewhere, true);
+    });
+  }
   window.addEventListener("hashchange", readHash);
   readHash();
 }
