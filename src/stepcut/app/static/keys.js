@@ -55,6 +55,12 @@ function letterOf({ key, code }) {
 }
 
 export function listen() {
+  // After a choice with the mouse, keys act on the video again.
+  let byPointer = false;
+  document.addEventListener("pointerdown", () => { byPointer = true; }, true);
+  document.addEventListener("keydown", () => { byPointer = false; }, true);
+  document.addEventListener("change", ({ target }) => byPointer && target.matches("select")
+    && target.blur());
   document.addEventListener("keydown", (event) => {
     if (document.querySelector("dialog[open]")) return;
     const { target } = event;
