@@ -34,6 +34,7 @@ class Report(NamedTuple):
 TABLE = {
     "check": Report("verdicts.py", 10, f"{KNOTS} --kitchens 20 --recipes {COOK}", page="verdicts"),
     "demo": Report("demo.py", 4),
+    "effort": Report("effort.py", 90, "{data} {knots} {work}"),
     "experiments": Report("experiments.py", 60, "{data} --out {work} --write {report}"),
     "features": Report("extract.py", 15, page="speed"),
     "graph": Report("use.py", 1, COOK, "none", "graph"),

@@ -32,9 +32,6 @@ from stepcut.timeline import runs
 Labels = NDArray[np.int64]
 
 NUMBERS = (1, 3, 5)
-MINUTES = {"labels": 2.0, "clicks": 1.0, "transcripts": 0.5}
-"""A person's time, as a multiple of the length of a video: labels need a second pass for their ends, clicks one pass
-at normal speed, a transcript one at double speed."""
 
 
 @dataclass
@@ -120,22 +117,18 @@ def measure(column: Column, draws: int, seed: int = 0) -> dict[str, Any]:
             left_out |= segment(kind, others, place, [place])
         found[f"{kind} in all others"] = figures(column, left_out)
     found["transcripts of all"] = figures(column, segment("transcripts", every, 0, every))
-    seconds = float(np.mean([len(rows) for rows in column.rows])) / column.rate
     return {
         "key": column.key,
         "tuned": column.tuned,
         "figures": found,
-        "minutes": seconds / 60,
-        "videos": len(every),
     }
 
 
 def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
-    """Scores with the steps matched, scores by name, and what a minute of work buys."""
+    """Scores with the steps matched, and scores by name; `effort.py` has what they cost a person."""
     recipes = np.array([result["key"] != "knots" for result in results])
     tuned = np.array([result["tuned"] for result in results])
     rows = list(results[0]["figures"])
-    means = {}
     for place, title in enumerate(("F1, steps matched one to one", "F1, by the annotated names")):
         names = [result["key"] for result in results]
         table = Table(
@@ -151,23 +144,7 @@ def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
                 continue
             parts = [float(grid[each].mean()) for each in (tuned, recipes & ~tuned, recipes)]
             table.rows.append([row, *grid.tolist(), *parts])
-            if not place:
-                means[row] = float((grid - grids["no annotations"])[recipes].mean())
         yield table
-    minutes = float(np.mean([result["minutes"] for result in results if result["key"] != "knots"]))
-    videos = float(np.mean([result["videos"] for result in results if result["key"] != "knots"]))
-    table = Table(
-        ["annotations", "minutes of work", "gain of F1", "gain per hour"],
-        [],
-        "What a person's time buys; labels take twice the length of a video, clicks once, a transcript half",
-    )
-    for row, gain in means.items():
-        kind, *_, number = row.split()
-        if kind in MINUTES:
-            count = float(number) if number.isdecimal() else videos - (kind != "transcripts")
-            work = count * minutes * MINUTES[kind]
-            table.rows.append([row, work, gain, 60 * gain / work])
-    yield table
 
 
 def main() -> None:

@@ -308,6 +308,23 @@ def test_a_checked_video_follows_what_is_merged_and_taught(learned, kitchen):
 
 
 @pytest.mark.slow
+def test_a_checked_video_joins_and_its_findings_follow_new_names(learned, kitchen, tmp_path):
+    path = shutil.copy(min((kitchen / "videos").iterdir()), tmp_path / "new.mp4")
+    with Page(learned, [check_video(sc.load(learned), str(path), silent)]) as page:
+        page.edit({"do": "rename", "step": 0, "name": "the first thing"})
+        shown = page.get("api/state").json()["videos"][-1]
+        assert {each["step"]: each["name"] for each in shown["check"]["steps"]}[0] == (
+            "the first thing"
+        )
+        job = ask(page, "api/adopt", {"revision": page.revision, "key": shown["key"]})
+        assert job["result"] == {"video": "new"}
+        page.edit({"do": "confirm", "video": "new"})
+        state = page.get("api/state").json()
+        assert (len(state["videos"]), state["videos"][-1]["editable"]) == (3, True)
+        ask(page, "api/teach", {"revision": page.revision, "keep": ["new"]})
+
+
+@pytest.mark.slow
 def test_learning_from_corrections_and_taking_it_back(learned):
     with Page(learned) as page:
         job = page.post("api/teach", {"revision": page.revision}).json()

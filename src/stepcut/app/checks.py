@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -50,6 +51,24 @@ class CheckedVideo:
             now = {step["step"]: document.numbers.get(step["name"]) for step in listed}
         moved = [part._replace(step=now.get(part.step)) for part in self.parts]
         return [part for part in moved if part.step is not None and document.step(part.step)]
+
+    def report_now(self, document: Document, fingerprint: str) -> dict[str, Any]:
+        """The report with the current names of the steps."""
+        steps = self.report.get("steps", ()) if self.fingerprint == fingerprint else ()
+        now = {one["name"]: document.model_steps[one["step"]] for one in steps}
+        if all(name == new for name, new in now.items()):
+            return self.report
+        longest_first = sorted(map(re.escape, now), key=len, reverse=True)
+        words = re.compile(rf"(?<!\w)({'|'.join(longest_first)})(?!\w)")
+
+        def renamed(value: Any) -> Any:
+            if isinstance(value, str):
+                return words.sub(lambda found: now[found[0]], value)
+            if isinstance(value, dict):
+                return {key: renamed(one) for key, one in value.items()}
+            return [renamed(one) for one in value] if isinstance(value, list) else value
+
+        return dict(renamed(self.report) | {"video": self.report.get("video", "")})
 
 
 def check_video(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo:

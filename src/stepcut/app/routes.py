@@ -44,11 +44,10 @@ from stepcut.evaluation.compare import compare_groups
 from stepcut.features.video.container import probe
 from stepcut.files.names import safe_name
 from stepcut.procedure.corrections import StaleEdit
-from stepcut.procedure.document import snapped
 from stepcut.procedure.edits import go_back, history, take_back
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.learning import described_settings
-from stepcut.show.clips import KINDS, proxy_of
+from stepcut.show.clips import HEIGHT, KINDS, proxy_of
 
 Values = dict[str, Any]
 TYPES = {
@@ -247,10 +246,6 @@ def change(verb: str, viewer: Viewer, values: Values) -> Values | Response:
     author = text_of(values, "author", "")[:LONGEST_AUTHOR]
     try:
         words = work(str(values.get("revision")), author)
-        if verb == "edit" and wish.get("do") == "onset" and wish.get("snap"):
-            learned = edits.corrections.learned
-            if edit := snapped(edits.document, learned, wish):
-                words = edits.do(edit, None, author)
     except StaleEdit:
         sentence = f"{BEHIND}, so your change was not saved."
         return Json({"error": sentence, "state": viewer.state()}, 409)
@@ -269,7 +264,21 @@ def check_revision(viewer: Viewer, values: Values) -> None:
 
 def teach(viewer: Viewer, values: Values) -> Values:
     check_revision(viewer, values)
-    return start(viewer, "teach")
+    now = [job for job in viewer.jobs.all() if job.kind == "teach" and not job.is_finished]
+    for job in now:
+        if job.request["about"] == str(viewer.folder.resolve()):
+            return {**job.to_json(), "running": True}
+    keep = [name for name in names_in(values, "keep") if name in viewer.edits.document.segments]
+    return start(viewer, "teach", keep=keep)
+
+
+def adopt(viewer: Viewer, values: Values) -> Values:
+    check_revision(viewer, values)
+    key = text_of(values, "key")
+    video = str(path_of(viewer, key))
+    if key not in {one.key for one in viewer.checks.all()}:
+        raise wrong("key", key, "is a video of the procedure already.")
+    return start(viewer, "adopt", key=key, video=video)
 
 
 def back(viewer: Viewer, values: Values) -> Values:
@@ -322,7 +331,8 @@ def poster(viewer: Viewer, values: Values) -> Response:
 
 
 def about(viewer: Viewer, values: Values) -> Values:
-    return {"rate": float(probe(path_of(viewer, values["key"])).rate or 25)}
+    info = probe(path_of(viewer, values["key"]))
+    return {"rate": float(info.rate or 25), "coarse": info.height > HEIGHT}
 
 
 def copies(viewer: Viewer, values: Values) -> Values:
@@ -484,6 +494,7 @@ def procedure_routes(watching: Watching) -> list[Route]:
         call("/api/rules", lambda viewer, _: viewer.rules()),
         post("/api/rules", set_rule),
         post("/api/teach", teach),
+        post("/api/adopt", adopt),
         # The suggestion depends on the annotations.
         post(
             "/api/suggest",

@@ -293,7 +293,7 @@ class Viewer:
                 "parts": new.parts_now(document, self.fingerprint),
                 "editable": False,
                 "clicks": (),
-                "check": judged(new.report, document.fine),
+                "check": judged(new.report_now(document, self.fingerprint), document.fine),
                 "stale": new.fingerprint != self.fingerprint,
                 "where": self.files.shown(Path(new.path)),
                 "mistake": None,

@@ -17,7 +17,7 @@ from stepcut.errors import OptionError, ProcedureError, StepcutError, as_items, 
 from stepcut.evaluation.budget import time_budget
 from stepcut.files import output_errors, write_json, write_text
 from stepcut.formats import FORMATS, choose_format, write, write_folder
-from stepcut.procedure.learning import changes, learn, load, teach_folder
+from stepcut.procedure.learning import changes, learn, load, teach_folder, with_video
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import read_config
 from stepcut.progress import Event, Hook, Stage, silent
@@ -61,7 +61,8 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
 
 def _teach(args: Args, progress: Hook) -> dict[str, Any]:
     folder = Path(args["folder"])
-    before, after = teach_folder(folder, trust=args["trust"], progress=progress)
+    keep = args.get("keep", ())
+    before, after = teach_folder(folder, trust=args["trust"], progress=progress, keep=keep)
     checks = Checks(folder)
     for video in checks.all():
         if Path(video.path).is_file():
@@ -109,6 +110,16 @@ def _check(args: Args, progress: Hook) -> dict[str, Any]:
 
     failed = _one_by_one("check", videos, work, progress)
     return {"checked": len(videos) - len(failed), "failed": failed}
+
+
+def _adopt(args: Args, progress: Hook) -> dict[str, Any]:
+    """Make a checked video one of the procedure, to be corrected and learned from."""
+    folder, path = Path(args["folder"]), args["video"]
+    procedure = load(folder, trust=args["trust"])
+    features = procedure.features(path, progress=progress)
+    with_video(procedure, features, path).save(folder)
+    Checks(folder).remove(args["key"])
+    return {"video": features.name}
 
 
 def _suggest(args: Args, _: Hook) -> list[tuple[str, str]]:
@@ -280,6 +291,7 @@ TASKS: dict[str, Callable[[Args, Hook], Any]] = {
     "learn": _learn,
     "teach": _teach,
     "check": _check,
+    "adopt": _adopt,
     "suggest": _suggest,
     "copies": _copies,
     "export": write_export,

@@ -4,7 +4,6 @@ An edit is a JSON object with a verb under "do", a pure function of the immutabl
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,8 +38,6 @@ JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
 """Invisible characters that are allowed in names: joiners (Persian, 👩‍🍳) and direction marks."""
 LEAST = 0.04
 """The shortest segment that an edit creates, in seconds: one frame at 25 frames per second."""
-SNAP = 1.0
-"""How far an onset moves at most to a boundary of the model, in seconds at normal speed."""
 FEWEST_NORMAL = 2
 
 
@@ -623,23 +620,6 @@ def _with_onsets(document: Document, video: str, onsets: Iterable[Onset]) -> Doc
                 if max(start, one.start) < min(end, one.end):
                     drawn = over(drawn, max(start, one.start), min(end, one.end), one.step)
     return replace(after, segments={**document.segments, video: drawn})
-
-
-def snapped(document: Document, learned: Document, edit: Edit) -> Edit | None:
-    """The edit that moves an onset just added to the nearest boundary of the model, or None.
-
-    `learned` is the document before all corrections.
-    """
-    video, time = video_in(document, edit), time_in(document, edit, "time")
-    onsets = document.said.videos[video].onsets
-    place = next(k for k, one in enumerate(onsets) if one.time == time)
-    one = onsets[place]
-    here = one.begins(document.reaction)
-    edges = [edge for part in learned.segments[video] for edge in (part.start, part.end)]
-    near = min(edges, key=lambda edge: abs(edge - here), default=math.inf)
-    if abs(near - here) > SNAP * one.speed:
-        return None
-    return {"do": "move_onset", "video": video, "onset": place, "time": near}
 
 
 def accept(document: Document, kind: Any, step: int | None, video: Any, fine: bool) -> Document:

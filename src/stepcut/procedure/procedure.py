@@ -340,6 +340,7 @@ class Procedure:
         transcripts: TranscriptSource | None = None,
         recipe: Recipe | None = None,
         origin: Origin | None = None,
+        keep: Sequence[str] = (),
     ) -> "Procedure":
         """Learn again from all videos, with annotations of some of them, and earlier ones.
 
@@ -355,6 +356,8 @@ class Procedure:
             Called with an `Event` as work advances; by default a notebook shows a bar.
         origin
             The source of the annotations, if it is not the file in `labels`.
+        keep
+            Videos whose timeline stays, as far as it has steps that still exist.
 
         Returns
         -------
@@ -404,8 +407,15 @@ class Procedure:
         severity = self.expectations.severity.moved(self.model_steps, learned.steps)
         rules = self.expectations.rules
         expectations = replace(learned.expectations, severity=severity, rules=rules)
+        names = list(learned.steps)
+        stay = {
+            name: replace(self.timelines[name], steps=tuple(names))
+            for name in keep
+            if {segment.step for segment in self.timelines[name]} <= {*names}
+        }
+        timelines = {**learned.timelines, **stay}
         taught = Procedure(
-            replace(learned, expectations=expectations),
+            replace(learned, expectations=expectations, timelines=timelines),
             taught_from=(self.revision, self.corrections),
             at_hand=features,
             trusted=self.trusted,

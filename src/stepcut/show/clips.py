@@ -28,13 +28,13 @@ COPIED = ("h264", "hevc", "av1", "mpeg4")  # codecs that an .mp4 may contain
 SHORTEST = 0.2  # seconds of a clip
 SLOWEST = Fraction(5)  # frames per second, so that the shortest clip has one
 PLAYED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")  # containers that browsers open
-HEIGHT, FASTEST = 360, 15  # pixels and frames per second of a copy for browsers
+HEIGHT, FASTEST = 720, 60  # most pixels and frames per second of a copy for browsers
 
 Encoder = tuple[str, dict[str, str]]  # name and options of an encoder
 CLIP: Encoder = ("libx264", {"preset": "veryfast", "crf": "23"})
 KINDS: dict[str, Encoder] = {
-    "mp4": ("libx264", {"preset": "veryfast", "crf": "26"}),
-    "webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "600k"}),
+    "mp4": ("libx264", {"preset": "ultrafast", "crf": "25"}),
+    "webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "b": "1500k"}),
 }  # that a browser can play
 
 
@@ -186,7 +186,8 @@ def write_video(
 
 def add_voice(source: Any, out: Any) -> Any:
     sounds = [sound for sound in source.streams.audio if sound.codec_context is not None]
-    return out.add_stream("aac", rate=48000, layout="stereo") if sounds else None
+    codec = "libopus" if out.format.name == "webm" else "aac"
+    return out.add_stream(codec, rate=48000, layout="stereo") if sounds else None
 
 
 def add_sound(video: str | Path, start: float, end: float, out: Any, voice: Any) -> None:
@@ -214,7 +215,7 @@ def is_playable(video: str | Path, codecs: Collection[str]) -> bool:
         context = stream.codec_context
         return (
             container.format.name in PLAYED
-            and context.name in codecs
+            and context.codec.canonical_name in codecs
             and context.pix_fmt in ("yuv420p", "yuvj420p")
         )
 
@@ -229,7 +230,7 @@ def proxy_of(video: str | Path, kind: str) -> Path:
 
 
 def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
-    """Encode the copy unless it exists: pictures without sound, at the true times."""
+    """Encode the copy unless it exists: pictures at the true times, and the sound."""
     target = proxy_of(video, kind)
     if target.exists():
         return target
@@ -245,7 +246,8 @@ def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) ->
                 yield picture
                 stage.advance(time - stage.done)
 
-        write_video(frames(), rate, temporary, kind, KINDS[kind])
+        sound = video, 0.0, info.duration
+        write_video(frames(), rate, temporary, kind, KINDS[kind], sound)
     return target
 
 

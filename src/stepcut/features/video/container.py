@@ -210,7 +210,11 @@ def probe(path: FilePath) -> VideoInfo:
 def read_info(path: FilePath) -> VideoInfo:
     file = Path(path)
     with time_limit(OPEN_SECONDS, "opening it"), _open(file) as (container, stream):
-        codec, rate, frames = stream.codec_context.name, stated_rate(stream), stream.frames or None
+        codec, rate, frames = (
+            stream.codec_context.codec.canonical_name,
+            stated_rate(stream),
+            stream.frames or None,
+        )
         duration, _ = stated_duration(container, stream)
         try:
             first = next(container.decode(stream), None)
