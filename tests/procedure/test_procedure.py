@@ -12,6 +12,7 @@ import stepcut as sc
 from stepcut.errors import FeatureError, OptionError, OutputError, ProcedureError
 from stepcut.features.features import Features
 from stepcut.methods import StepCut
+from stepcut.procedure.fitting import row_edges
 from stepcut.toy import toy_features
 
 QUICK = {"restarts": 4}
@@ -32,6 +33,13 @@ def learned(videos, tmp_path_factory):
 def procedure(learned, tmp_path):
     learned.save(tmp_path / "copy.proc")
     return sc.load(tmp_path / "copy.proc")
+
+
+def test_a_boundary_lies_where_two_steps_are_equally_likely():
+    probabilities = np.array([[0.9, 0.1], [0.6, 0.4], [0.1, 0.9], [0.1, 0.9]])
+    share = np.log(1.5) / (np.log(1.5) + np.log(9))
+    found = row_edges(np.array([0, 0, 1, -1]), probabilities)
+    assert found.tolist() == pytest.approx([0, 1, 1.5 + share, 3, 4])
 
 
 def test_check_guide_and_plan_answer_up_to_the_end_of_the_video(procedure, videos):

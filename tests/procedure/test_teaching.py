@@ -231,7 +231,7 @@ def test_what_was_corrected_stays_as_it_is_however_often_it_is_taught(place):
 
 def test_what_is_found_reaches_up_to_what_was_said(place):
     edits = Edits(place)
-    start = edits.document.segments[ONE][1].start + 0.3
+    start = round(edits.document.segments[ONE][1].start + 0.3, 3)
     step = (parts_of(edits, ONE)[1][2] + 1) % 6
     edits.do(edit("mark", ONE, start=start, end=start + 3.4, step=step))
     found = teach_folder(place)[1].timelines[ONE]

@@ -179,10 +179,8 @@ def timeline_of(
     numbers = np.array([*shown, BACKGROUND])[labels]
     rate = float(features.rate)
     confidence = probabilities[np.arange(len(labels)), np.maximum(labels, 0)]
-    if annotation is None or not annotation.annotated:
-        return Timeline.from_labels(
-            numbers, rate, steps, features.end, confidence=confidence, video=features.name
-        )
+    annotation = annotation or Annotation(end=features.end)
+    edges = row_edges(labels, probabilities) / rate
     segments = annotation.labelled
     for begin, until in gaps(annotation.annotated, features.end):
         first = min(math.ceil(begin * rate - 0.5), len(labels) - 1)  # the row with this middle
@@ -191,15 +189,32 @@ def timeline_of(
             last = max(math.ceil(until * rate - 0.5), first + 1)
         for step, a, b in runs(numbers[first:last]).tolist():
             if step != BACKGROUND:
-                start = begin if a == 0 else (first + a) / rate
-                stop = until if first + b == last else min((first + b) / rate, features.end)
+                start = begin if a == 0 else float(edges[first + a])
+                stop = until if first + b == last else min(float(edges[first + b]), features.end)
                 mean = float(confidence[first + a : first + b].mean())
                 if start < stop:  # rows may continue after the end of the video
                     segments.append(Segment(start, stop, steps[step], mean))
     # A labelled segment that continues in the unlabelled part is one segment.
-    edges = {time for one in annotation.annotated for time in one}
-    edges -= {time for one in annotation.segments for time in (one.start, one.end)}
-    return Timeline(join(sorted(segments), edges), features.end, steps, features.name)
+    joints = {time for one in annotation.annotated for time in one}
+    joints -= {time for one in annotation.segments for time in (one.start, one.end)}
+    return Timeline(join(sorted(segments), joints), features.end, steps, features.name)
+
+
+def row_edges(labels: Labels, probabilities: Array) -> NDArray[np.float64]:
+    """Where each row begins, and the last one ends, in rows, (T + 1,).
+
+    Between two steps, it is where their log-probabilities, linear between the middles of the rows,
+    are equal.
+    """
+    edges = np.arange(len(labels) + 1, dtype=np.float64)
+    rows = 1 + np.flatnonzero((labels[1:] != labels[:-1]) & (labels[1:] >= 0) & (labels[:-1] >= 0))
+    logs = np.log(np.maximum(probabilities, 1e-12))
+    left, right = labels[rows - 1], labels[rows]
+    before = logs[rows - 1, left] - logs[rows - 1, right]
+    after = logs[rows, right] - logs[rows, left]
+    turns = (before > 0) & (after > 0)
+    edges[rows[turns]] += (before / np.maximum(before + after, 1e-12))[turns] - 0.5
+    return edges
 
 
 def with_fingerprint(
