@@ -6,6 +6,7 @@ from itertools import combinations, pairwise, permutations
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter1d
 
 from stepcut.errors import OptionError
 from stepcut.methods.stepcut.restarts import (
@@ -124,6 +125,11 @@ def test_when_steps_first_come() -> None:
 def test_soft_normalise_keeps_short_rows_short() -> None:
     rows = soft_normalise(np.array([[10.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), 1.0)
     assert np.allclose(np.linalg.norm(rows, axis=1), [10 / 10.3, 1 / 1.3, 0])
+
+
+def test_a_wide_gaussian_is_that_of_a_kernel():
+    rows = np.random.default_rng(0).normal(size=(2000, 3)).cumsum(axis=0)
+    np.testing.assert_allclose(smooth(rows, 150), gaussian_filter1d(rows, 150, axis=0), atol=1e-2)
 
 
 def test_smoothing_a_short_video_is_its_mean_at_most() -> None:
