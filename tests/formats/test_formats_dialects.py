@@ -69,12 +69,15 @@ TEXTS = [
     *((name, (Segment(0.0, 1.5, "7 pour tea"), TWO[1]),  # no blank line between cues
        f"{head}{one}00:00:00.000 --> 00:00:01.500\n7\npour tea\n{two}00:00:01.500 --> 00:01:02.250\nstir\n")
       for name, head in (("x.srt", ""), ("x.vtt", "WEBVTT\n\n")) for one, two in (("", ""), ("1\n", "2\n"))),
+    ("x.srt", (Segment(0, 1.5, "7"), TWO[1]),
+     "00:00:00,000 --> 00:00:01,500\n7\n00:00:01.500 --> 00:01:02.250\nstir\n"),
     # Audacity with frequencies and decimal commas
     ("x.txt", TWO, "0,000000\t1,500000\tpour tea\n\\\t100.0\t200.0\n1,500000\t62,250000\tstir\n"),
     # ranges of frames, at 10 per second
     ("x.txt", ((4, 78, "G1"), (78, 90, "G2")), "5 78 G1\n79 90 G2 \n"),
     ("x.txt", ((4, 78, "G1"), (78, 90, "tie the knot")), "5 78 G1 \r\n79 90 tie the knot\r\n"),
     ("x.txt", ((30, 40, "pour"),), "1-30 SIL\n31-40 pour\n"),
+    ("x.txt", ((4, 5, "a"),), "5 5 a\n"),
     ("x.txt", ((0, 10, "a"), (10, 20, "b")), "0 9 a\n10 19 b\n"),
     ("x.txt", ((0, 10, "a"), (10, 21, "b")), "0 10 a\n10 20 b\n"),  # touching, not overlapping
     ("x.txt", ((0, 15, "a"), (15, 20, "b c")), "0.0 1.5 a\n1.5 2 b c\n"),
