@@ -92,7 +92,7 @@ def test_the_summary_names_deviations_and_usual_steps_that_were_not_seen(procedu
     gone = Finding("missed", 65.0, 70.0, 0, step, 0.9, "it was not done; 2 of 2 videos do it")
     found = {"missing step": 0.9}
     never, rare = StepSeen(0, step, 0.02, (), 1.0), StepSeen(1, procedure.steps[1], 0.02, (), 0.2)
-    checks = [Report(f"v{n}", 90.0, [gone], 1.5, [], 0.1, 0.05) for n in range(5)]
+    checks = [Report(f"v{n}", 90.0, [gone], 1.5, [never], 0.1, 0.05) for n in range(5)]
     good = Report("good", 90.0, [], 0.5, [rare], 0.1, 0.05, detection=found)
     doubtful = Report("odd", 90.0, [], 0.5, [never, rare], 0.1, 0.05, detection=found)
     checks += [good, doubtful, Report("else", 90.0, [], 0.5, [], 2.0, 0.05)]
@@ -102,6 +102,7 @@ def test_the_summary_names_deviations_and_usual_steps_that_were_not_seen(procedu
     assert "and 3 more" in top
     assert "good" not in top
     assert "<p>odd: not seen: " in top
+    assert top.count("not seen") == 1
     assert page.count('<p class="fine">') == 1
     assert "<b>1:05</b> it was not done" in page
     assert page.count("✓ No deviation found. A missing step would be found in") == 1
