@@ -119,7 +119,7 @@ def people(seconds: float, folder: Path) -> Figures:
     with ThreadPoolExecutor(READERS + PEOPLE) as pool:
         list(pool.map(act, range(READERS + PEOPLE)))
     server.send_signal(signal.SIGINT)
-    server.wait(30)
+    server.wait(600)
     events = [json.loads(line) for line in (place / "events.jsonl").read_text().splitlines()]
     lost = len(confirmed - {event["author"] for event in events})
     return {
