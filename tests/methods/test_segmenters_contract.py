@@ -54,12 +54,9 @@ CASES: dict[str, tuple[list[Any], int]] = {
     "zeros": ([np.zeros((20, 5)), np.zeros((13, 5))], 4),
     "constant": ([np.full((20, 5), 3.5), np.full((13, 5), 3.5)], 4),
     "duplicated frames": ([np.repeat(TWICE, 9, axis=0), np.repeat(TWICE[:2], 5, axis=0)], 6),
-    "very unequal lengths": (make_videos((2000, 3, 1, 70)), 4),
+    "very unequal lengths": (make_videos((400, 3, 1, 70)), 4),
     "one dimension": (make_videos(dim=1), 4),
-    **{
-        kind: ([(video * 100).astype(kind) for video in make_videos()], 4)
-        for kind in ("float16", "float64", "int32")
-    },
+    "whole numbers": ([(video * 100).astype(np.int32) for video in make_videos()], 4),
     "read-only": (read_only([video.astype(np.float32) for video in make_videos()]), 4),
 }
 
@@ -80,29 +77,17 @@ def test_labels_and_probabilities_are_valid(name, case):
 
 
 @every
-def test_same_seed_same_labels_and_fit_twice_is_fit_once(name):
+def test_the_same_videos_in_any_order_and_again_give_the_same_labels(name):
     videos = make_videos()
     first = METHODS[name](steps=4, seed=5)
     once = first.fit(videos).labels_
     assert same(once, METHODS[name](steps=4, seed=5).fit(videos).labels_)
     first.fit(videos)
     assert same(once, [first.read(rows).labels for rows in videos])
-
-
-@every
-def test_the_order_of_the_videos_does_not_matter(name):
     videos = make_videos((30, 41, 35, 30))
     labels = METHODS[name](steps=4).fit(videos).labels_
     turned = METHODS[name](steps=4).fit(videos[::-1]).labels_[::-1]
     assert same(labels, turned)
-
-
-@every
-def test_fit_does_not_change_what_it_is_given(name):
-    videos = [video.astype(np.float32) for video in make_videos()]
-    kept = [video.copy() for video in videos]
-    METHODS[name](steps=4).fit(videos)
-    assert same(videos, kept)
 
 
 @pytest.mark.parametrize("name", LEARNED)
@@ -114,18 +99,6 @@ def test_well_separated_steps_are_found_and_numbered_in_time(name, prior):
     ]
     for labels in METHODS[name](steps=4, prior=prior).fit(videos).labels_:
         assert np.array_equal(labels, np.repeat(np.arange(4), 25))
-
-
-@pytest.mark.parametrize("name", LEARNED)
-def test_a_strong_prior_is_the_uniform_baseline(name):
-    videos = [
-        video[np.random.default_rng(n).permutation(60)]
-        for n, video in enumerate(make_videos((60,) * 3))
-    ]
-    labels = METHODS[name](steps=4, prior=1000.0).fit(videos).labels_
-    assert all((np.diff(video) >= 0).all() and len(set(video.tolist())) == 4 for video in labels)
-    plain = METHODS[name](steps=4).fit(videos).labels_
-    assert not same(plain, labels)
 
 
 # ---------------------------------------------------------------------- errors
@@ -176,15 +149,14 @@ def test_settings_of_its_own(name, setting, value, bound):
 
 @every
 def test_the_same_numbers_of_another_type_give_the_same_labels(name):
+    def labels_of(videos):
+        return METHODS[name](steps=4, seed=1).fit(videos).labels_
+
     videos = [rows.astype(np.float16).astype(np.float32) for rows in make_videos()]
-    once = METHODS[name](steps=4, seed=1).fit(videos).labels_
+    once = labels_of(videos)
     for kind in (np.float16, np.float64, ">f4"):
-        assert same(
-            once, METHODS[name](steps=4, seed=1).fit([rows.astype(kind) for rows in videos]).labels_
-        ), kind
-    assert same(
-        once, METHODS[name](steps=4, seed=1).fit([rows.tolist() for rows in videos]).labels_
-    )
+        assert same(once, labels_of([rows.astype(kind) for rows in videos])), kind
+    assert same(once, labels_of([rows.tolist() for rows in videos]))
 
 
 @every

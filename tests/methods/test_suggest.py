@@ -1,12 +1,14 @@
-"""Suggestions: which videos to label next, with the reason."""
+"""Suggestions of videos to label next, and the arithmetic of wide rows."""
 
 import numpy as np
 import pytest
 
+from stepcut.methods import arithmetic
+from stepcut.methods.arithmetic import strongest_directions
 from stepcut.methods.similar import MEDIAN, distances, suggest
 
 
-def test_the_typical_video_comes_first_then_the_one_of_another_kind():
+def test_typical_videos_come_first_and_what_happens_at_another_time_is_not_alike():
     views = [np.full((4, 1), place, dtype=np.float32) for place in (0.0, 0.1, 0.2, 9.0)]
     (first, why), (second, then), *others = suggest(views, [], 9)
     assert sorted([first, second, *(place for place, _ in others)]) == [0, 1, 2, 3]
@@ -16,9 +18,6 @@ def test_the_typical_video_comes_first_then_the_one_of_another_kind():
     assert second == 3
     assert "typical" in why
     assert "moments" in then
-
-
-def test_what_happens_at_another_time_is_not_alike():
     early, late = np.zeros((30, 2), dtype=np.float32), np.zeros((30, 2), dtype=np.float32)
     early[:10], late[20:] = 1, 1
     apart = distances([early, early, late])
@@ -42,3 +41,26 @@ def test_distances_are_those_of_a_plain_loop():
             for x, t in zip(moments[i], times, strict=True)
         ]
         assert distances(views)[i, j] == pytest.approx(np.mean(nearest))
+
+
+def test_iteration_finds_the_eigenvectors_of_the_scatter_matrix(monkeypatch):
+    rng = np.random.default_rng(3)
+    spreads = 0.9 ** np.arange(200)
+    videos = [rng.normal(size=(rows, 200)) * spreads for rows in (300, 180)]
+    exact, variances = strongest_directions(videos, 20)
+    monkeypatch.setattr(arithmetic, "EXACT", 100)
+    found, strength = strongest_directions(videos, 20)
+    assert np.abs((exact * found).sum(axis=0)).min() > 0.999
+    assert (exact * found).sum(axis=0).min() > 0  # of the same sign
+    np.testing.assert_allclose(strength, variances, rtol=1e-3)
+    np.testing.assert_allclose(found.T @ found, np.eye(20), atol=1e-9)
+
+
+def test_wide_rows_that_are_few_have_the_directions_that_they_span(monkeypatch):
+    monkeypatch.setattr(arithmetic, "EXACT", 10)
+    rows = np.random.default_rng(0).normal(size=(3, 40))
+    axes, strength = strongest_directions([rows - rows.mean(axis=0)], 12)
+    assert axes.shape == (40, 12)
+    assert (strength[:2] > 0.1).all()
+    assert np.abs(strength[2:]).max() < 1e-9
+    assert np.isfinite(axes).all()

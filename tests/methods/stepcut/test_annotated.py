@@ -4,29 +4,24 @@ import itertools
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from stepcut.errors import OptionError
 from stepcut.methods import BACKGROUND, OPEN, StepCut
 from stepcut.methods.constraints import Constraint, Transcript, as_constraints
-from stepcut.paper.cnc.method import CnC
 from stepcut.toy import STEPS, toy_features
 
 RATE = 2.0
-Labels = NDArray[np.int64]
 
 
 @pytest.fixture(scope="module")
 def kitchen():
-    rows, timelines = toy_features(videos=6, rate=RATE, seed=3)
-    true = []
-    for video, timeline in zip(rows, timelines, strict=True):
-        labels = np.full(len(video), BACKGROUND)
-        times = np.arange(len(video)) / RATE
-        for segment in timeline:
-            labels[(times >= segment.start) & (times < segment.end)] = STEPS.index(segment.step)
-        true.append(labels)
-    return rows, true
+    return make_kitchen()
+
+
+def make_kitchen(**plan):
+    rows, timelines = toy_features(videos=6, rate=RATE, seed=3, **plan)
+    pairs = zip(timelines, rows, strict=True)
+    return rows, [one.labels(np.arange(len(video)) / RATE) for one, video in pairs]
 
 
 def some(true, count):
@@ -40,33 +35,12 @@ def taught(kitchen):
     )
 
 
-def test_what_a_person_said_stays(kitchen, taught):
+def test_labels_stay_name_the_steps_of_the_others_and_are_stored(kitchen, taught):
     for found, true in zip(taught.labels_[:2], kitchen[1][:2], strict=True):
         np.testing.assert_array_equal(found, true)
-
-
-def test_the_other_videos_take_the_numbers_of_the_labels(kitchen, taught):
     found, true = np.concatenate(taught.labels_[2:]), np.concatenate(kitchen[1][2:])
     busy = true >= 0
     assert (found == true)[busy].mean() > 0.7
-
-
-def test_a_label_beyond_the_number_of_steps_makes_more_steps(kitchen):
-    labels = np.full(len(kitchen[0][0]), OPEN)
-    labels[:20] = 4
-    learned = StepCut(steps=3, rate=RATE, restarts=3).fit(
-        kitchen[0], constraints=as_constraints([labels, None, None, None, None, None])
-    )
-    assert learned.steps_ == 5
-    assert (learned.labels_[0][:20] == 4).all()
-
-
-def test_the_method_of_the_paper_takes_no_labels(kitchen):
-    with pytest.raises(OptionError, match="labels"):
-        CnC(steps=6).fit(kitchen[0], constraints=as_constraints(some(kitchen[1], 1)))
-
-
-def test_a_taught_method_can_be_stored(kitchen, taught):
     again = StepCut.restore(taught.settings(), taught.state())
     for video in kitchen[0]:
         for first, second in zip(taught.read(video), again.read(video), strict=True):
@@ -76,39 +50,32 @@ def test_a_taught_method_can_be_stored(kitchen, taught):
     )
 
 
-def test_a_taught_method_follows_a_video_as_it_comes(kitchen, taught):
-    video, true = kitchen[0][5], kitchen[1][5]
-    follower = taught.online()
-    found = np.array([follower.push(row).argmax() for row in video])
-    assert (found == true)[true >= 0].mean() > 0.5
+def test_labels_set_the_number_of_steps(kitchen):
+    labels = np.full(len(kitchen[0][0]), OPEN)
+    labels[:20] = 4
+    learned = StepCut(steps=3, rate=RATE, restarts=3).fit(
+        kitchen[0], constraints=as_constraints([labels, None, None, None, None, None])
+    )
+    assert learned.steps_ == 5
+    assert (learned.labels_[0][:20] == 4).all()
+    assert StepCut(rate=RATE, restarts=4).fit(
+        kitchen[0], constraints=as_constraints(some(kitchen[1], 1))
+    ).steps_ == len(STEPS)
 
 
 def test_labelled_videos_are_seen_less_surely_when_they_are_left_out():
-    rows, timelines = toy_features(videos=6, rate=RATE, seed=3, noise=3.0)
-    true = [
-        timeline.labels(np.arange(len(video)) / RATE)
-        for timeline, video in zip(timelines, rows, strict=True)
-    ]
+    rows, true = make_kitchen(noise=3.0)
     method = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(
         rows, constraints=as_constraints(some(true, 3))
     )
-    assert method.left_out_ is not None
     assert [len(cut) for cut in method.left_out_.labels] == [len(video) for video in rows]
     sure = []
-    for seen in (
-        method.left_out_.probabilities,
-        [method.read(video).probabilities for video in rows],
-    ):
+    inside = [method.read(video).probabilities for video in rows]
+    for seen in (method.left_out_.probabilities, inside):
         np.testing.assert_allclose(np.concatenate(seen).sum(axis=1), 1)
         whole, known = np.concatenate(seen[:3]), np.concatenate(true[:3])
         sure.append(whole[known >= 0][np.arange((known >= 0).sum()), known[known >= 0]].mean())
     assert sure[0] < sure[1] - 0.05  # 0.78 and 0.88
-
-
-def test_steps_are_as_many_as_labelled_where_a_video_is_labelled_whole(kitchen):
-    assert StepCut(rate=RATE, restarts=4).fit(
-        kitchen[0], constraints=as_constraints(some(kitchen[1], 1))
-    ).steps_ == len(STEPS)
 
 
 def test_background_is_what_a_person_calls_background(kitchen):
@@ -149,7 +116,7 @@ def right(method, true, first):
 
 
 def fit_toys(kitchen, constraints):
-    method = StepCut(steps=len(STEPS), rate=RATE, restarts=6)
+    method = StepCut(steps=len(STEPS), rate=RATE, restarts=3)
     return method.fit(kitchen[0], constraints=constraints)
 
 
@@ -200,13 +167,6 @@ def test_a_few_labelled_rows_count_no_more_than_they_determine(kitchen):
     method = fit_toys(kitchen, as_constraints([labels, *[None] * 5]))
     assert (method.labels_[0][there] == 3).all()
     assert len(set(np.concatenate(method.labels_)) - {BACKGROUND}) == len(STEPS)
-
-
-def test_an_open_constraint_is_none_at_all(kitchen):
-    nothing = fit_toys(kitchen, [None] * 6)
-    still = fit_toys(kitchen, as_constraints([np.full(len(kitchen[0][0]), OPEN), *[None] * 5]))
-    for a, b in zip(nothing.labels_, still.labels_, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(
