@@ -34,12 +34,7 @@ def random_walks(edges, steps, videos, seed):
     return walks
 
 
-def test_videos_without_order_have_little_weight():
-    walks = [*random_walks(DIAMOND, 4, 9, seed=1), [3, 1, 2, 0], [3, 2, 0, 1], [2, 3, 1, 0]]
-    assert learn_graph(walks).edges == DIAMOND
-
-
-def test_without_errors_a_common_order_is_not_a_requirement():
+def test_a_common_order_is_no_requirement_and_misplaced_steps_hide_no_rule():
     edges = {(0, 1), (1, 2), (2, 3), (3, 4)}  # and 5 at any time, mostly first
     walks = [[5, 0, 1, 2, 3, 4]] * 6 + [[0, 1, 5, 2, 3, 4], [0, 1, 2, 3, 4, 5]]
     graph = learn_graph(walks)
@@ -48,9 +43,6 @@ def test_without_errors_a_common_order_is_not_a_requirement():
     assert "any time" in lines[graph.name(5)]
     # Nothing precedes it, but it must come before the others.
     assert "any time" not in lines[graph.name(0)]
-
-
-def test_steps_that_are_misplaced_now_and_then_hide_no_rule():
     rng = np.random.default_rng(0)
     walks = []
     for video in range(20):
@@ -80,14 +72,11 @@ def test_the_likelihood_of_sequences_is_a_mean_over_all_error_rates():
     )
 
 
-def test_rare_pairs_are_undecided():
+def test_rare_pairs_are_undecided_and_low_confidence_weighs_less():
     graph = learn_graph([[0, 1, 2]] * 6 + [[0, 3]])
     assert graph.undecided >= {(1, 3), (2, 3)}
     assert "not enough evidence: " in str(graph)
     assert ProcedureGraph.from_json(json.loads(json.dumps(graph.to_json()))) == graph
-
-
-def test_segments_of_low_confidence_weigh_less():
     walks = [[0, 1]] * 5 + [[1, 0]] * 4
     assert learn_graph(walks).edges == set()
     assert learn_graph(walks, confidences=[[1.0, 1.0]] * 5 + [[0.1, 0.1]] * 4).edges == {(0, 1)}
@@ -99,6 +88,8 @@ def test_a_diamond_is_found_through_missing_repeated_and_swapped_steps():
     walks[1].insert(3, walks[1][1])  # repeated
     walks[2] = walks[2][::-1]  # everything swapped
     assert learn_graph(walks).edges == DIAMOND
+    # Videos without order have little weight.
+    assert learn_graph([*walks, [3, 2, 0, 1], [2, 3, 1, 0]]).edges == DIAMOND
 
 
 def test_every_order_seen_means_no_edges():
@@ -111,7 +102,7 @@ def test_every_order_seen_means_no_edges():
     assert empty._repr_svg_().startswith("<svg")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.lists(st.integers(0, 5), max_size=8), min_size=1, max_size=6))
 def test_a_graph_is_always_an_acyclic_reduced_order(sequences):
     graph = learn_graph(sequences)
@@ -170,15 +161,6 @@ def test_a_short_segment_in_the_wrong_place_is_not_the_first_time_of_its_step():
     assert learn_graph(sequences, durations).support[2, 3].kept == 12
 
 
-def test_cycles_keep_the_order_of_the_first():
-    rng = np.random.default_rng(0)
-    sequences = [[0, *[1, 2, 3] * 12, 4] for _ in range(12)]
-    durations = [(4 * rng.lognormal(0, 0.4, len(sequence))).tolist() for sequence in sequences]
-    graph = learn_graph(sequences, durations)
-    assert graph.edges == {(0, 1), (1, 2), (2, 3), (3, 4)}
-    assert graph.support[1, 2].kept == 12
-
-
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 50)), max_size=12))
 def test_every_step_has_one_main_place(segments):
     steps, seconds = [step for step, _ in segments], [time for _, time in segments]
@@ -192,9 +174,8 @@ def test_every_step_has_one_main_place(segments):
         assert seconds[place] >= least
         earlier = [time for step, time in segments[:place] if step == steps[place]]
         assert all(time < least for time in earlier)
-    assert [steps[at] for at in main_places(steps, [1.0] * len(steps))] == list(
-        dict.fromkeys(steps)
-    )
+    first = [steps[at] for at in main_places(steps, [1.0] * len(steps))]
+    assert first == list(dict.fromkeys(steps))
 
 
 def test_what_comes_next_waits_for_its_preconditions_and_ends():
@@ -216,9 +197,6 @@ def test_cycles_end_after_the_usual_number():
     assert following == [1, 1, 1, 3]
     assert [graph.usual_times(step) for step in graph.steps] == [1, 4, 4, 1]
     assert graph.next([0, *[1, 2] * 9])[0][0] == 3  # more often than ever
-
-
-def test_a_step_after_two_cycles_waits_for_the_second():
     for end in ([], [3]):
         graph = learn_graph([[0, *[1, 2] * 2, *end]] * 12)
         again = dict(graph.next([0, 1, 2]))
@@ -232,11 +210,7 @@ def test_a_step_after_two_cycles_waits_for_the_second():
 def test_where_what_was_done_may_be_mistaken_no_step_is_impossible():
     graph = learn_graph([[0, 1, 2, 3]] * 12)
     sure, doubtful = (next_weights(graph, {0: 1}, [0], least) for least in (0.0, 0.05))
-    assert (
-        max(sure, key=lambda step: sure[step])
-        == max(doubtful, key=lambda step: doubtful[step])
-        == 1
-    )
+    assert max(sure, key=sure.get) == max(doubtful, key=doubtful.get) == 1
     assert all(doubtful[step] >= sure[step] for step in graph.steps)
     assert doubtful[3] > sure[3]
 
@@ -272,9 +246,8 @@ def test_unknown_steps_and_damaged_records_are_refused():
 
 def test_it_goes_to_files_and_comes_back(tmp_path):
     walks = random_walks(DIAMOND, 4, 12, seed=0)
-    graph = learn_graph(
-        walks, durations=[[1.5] * 4] * 12, names=['a "quoted" <name>', "b", "c", "d"]
-    )
+    names = ['a "quoted" <name>', "b", "c", "d"]
+    graph = learn_graph(walks, durations=[[1.5] * 4] * 12, names=names)
     for suffix in ("dot", "json", "svg"):
         graph.save(str(tmp_path / f"graph.{suffix}"))
     assert ProcedureGraph.from_json(json.loads((tmp_path / "graph.json").read_text())) == graph

@@ -1,20 +1,28 @@
-"""Orders: by mean normalised time, ranked; sequences of segments."""
+"""Orders, ranked, and sequences of segments; plans that follow the published schema."""
 
+import importlib.util
+import json
+import re
+import xml.etree.ElementTree as ElementTree
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kitchen_kit import STEPS
 
 from stepcut.order import (
     find_occurrences,
+    learn_graph,
     orders_of_labels,
     rank_orders,
     sequence,
     video_order,
 )
+from stepcut.order.plan import make_plan, read_schema
 
 label_lists = st.lists(st.integers(-1, 4), max_size=40)
 
@@ -34,9 +42,12 @@ def test_the_order_is_that_of_the_paper(labels):
     assert video_order(np.array(labels, dtype=np.int64)) == video_order(labels)
 
 
-def test_a_step_split_in_two_stands_at_its_mean_time():
+def test_split_steps_stand_at_their_mean_time_and_slivers_are_dropped():
     assert video_order([1, 0, 0, 0, 1, 1, 1]) == [0, 1]
     assert sequence([1, 0, 0, 0, 1, 1, 1]) == [1, 0, 1]
+    labels = [0] * 30 + [1] * 40 + [0] + [1] * 9
+    assert [one.step for one in find_occurrences(labels, rate=1.0)] == [0, 1]
+    assert find_occurrences(labels, rate=1.0)[1].spent == 49
 
 
 def test_cyclic_tasks_are_ordered_by_first_occurrence():
@@ -71,12 +82,6 @@ def test_occurrences_without_slivers_are_the_sequence_with_times(labels):
         assert labels[round(one.start * 2)] == labels[round(one.end * 2) - 1] == one.step
 
 
-def test_a_sliver_is_dropped_and_what_it_parted_is_joined():
-    labels = [0] * 30 + [1] * 40 + [0] + [1] * 9
-    assert [one.step for one in find_occurrences(labels, rate=1.0)] == [0, 1]
-    assert find_occurrences(labels, rate=1.0)[1].spent == 49
-
-
 @pytest.mark.parametrize("rounds", [2, 5, 40])
 def test_repeated_segments_are_not_slivers(rounds):
     labels = np.tile(np.repeat([0, 1, 2], [4, 3, 6]), rounds)
@@ -85,16 +90,13 @@ def test_repeated_segments_are_not_slivers(rounds):
     assert len(find_occurrences(slip, rate=1.0)) == 3 * rounds
 
 
-def test_orders_are_ranked_by_how_many_videos_follow_them():
+def test_orders_are_ranked_written_and_drawn():
     orders = rank_orders({"a": [0, 1], "b": [1, 0], "c": [0, 1], "d": [2]}, names=["pour", "stir"])
     assert orders.ranked == [((0, 1), ["a", "c"]), ((1, 0), ["b"]), ((2,), ["d"])]
     assert orders[0] == next(iter(orders)) == ((0, 1), ["a", "c"])
     assert len(orders) == 3
     assert "2 videos  pour → stir" in str(orders)
     assert "step 3" in str(orders)
-
-
-def test_orders_are_written_and_draw_themselves():
     orders = rank_orders({"<a>": [0, 1], "b": []}, names=["pour", "<stir>"])
     assert orders.to_json() == [
         {"order": [0, 1], "videos": ["<a>"]},
@@ -103,3 +105,84 @@ def test_orders_are_written_and_draw_themselves():
     # Arrows keep their direction between right-to-left names.
     assert "<bdi>pour</bdi> → <bdi>&lt;stir&gt;</bdi>" in orders._repr_html_()
     assert "(no step)" in str(orders)
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+KINDS = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+KINDS |= {"number": (int, float), "null": type(None)}
+
+
+def problems(value, schema, root, at="plan"):
+    """Validate a value against the JSON schema keywords that the plan uses."""
+    if "$ref" in schema:
+        _, group, name = schema["$ref"].split("/")
+        schema = root[group][name]
+    kinds = schema.get("type", list(KINDS))
+    allowed = tuple(KINDS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
+    if not isinstance(value, allowed) or value != schema.get("const", value):
+        return [f"{at}: {value!r} is not {schema}"]
+    if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
+        return [f"{at}: {value!r} does not match {schema['pattern']}"]
+    found = []
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            found += problems(item, schema.get("items", {}), root, f"{at}[{number}]")
+    if isinstance(value, dict):
+        inside = schema.get("properties", {})
+        found += [f"{at}: {key} is missing" for key in {*schema.get("required", [])} - {*value}]
+        if schema.get("additionalProperties") is False:
+            found += [f"{at}: {key} is not known" for key in {*value} - {*inside}]
+        for key in value.keys() & inside.keys():
+            found += problems(value[key], inside[key], root, f"{at}.{key}")
+    return found
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_plan_follows_the_schema(tiny_task):
+    plan = json.loads(json.dumps(tiny_task.procedure.plan(), allow_nan=False))
+    assert problems(plan, read_schema(), read_schema()) == []
+    serve = plan["steps"][3]
+    assert serve["name"] == "serve"
+    assert serve["preconditions"] == [
+        {"id": "step_1", "kept": 24, "together": 24},
+        {"id": "step_2", "kept": 24, "together": 24},
+    ]
+    assert serve["duration"]["median"] == pytest.approx(20, abs=3)
+    assert plan["start"] == ["step_0"]
+    assert plan["end"] == ["step_3"]
+    assert [len(way["order"]) for way in plan["alternatives"]] == [4, 4]
+    assert all(way["keeps"] for way in plan["alternatives"])
+
+
+def test_plans_without_lengths_edges_or_steps_follow_it_too():
+    for sequences in ([[0, 1]] * 5 + [[1, 0]], [[0, 1], [1, 0]], [[]]):
+        orders = rank_orders({str(n): sequence for n, sequence in enumerate(sequences)})
+        plan = make_plan(learn_graph(sequences), orders, STEPS)
+        assert problems(plan, read_schema(), read_schema()) == []
+    swapped = make_plan(
+        learn_graph([[0, 1]] * 9 + [[1, 0]]), rank_orders({"a": [0, 1], "b": [1, 0]}), STEPS
+    )
+    assert [way["keeps"] for way in swapped["alternatives"]] == [True, False]
+
+
+def test_a_plan_becomes_a_behaviour_tree_and_pddl(tiny_task):
+    root = ElementTree.fromstring(
+        example("plan_to_behaviour_tree").behaviour_tree(tiny_task.procedure.plan())
+    )
+    sequence = root.find("BehaviorTree/Sequence")
+    assert sequence is not None
+    assert [part.tag for part in sequence] == ["Action", "Parallel", "Action"]
+    assert [action.get("name") for action in root.iter("Action")] == STEPS
+    module = example("plan_to_pddl")
+    plan = tiny_task.procedure.plan()
+    for text in (module.domain(plan), module.problem(plan)):
+        assert text.count("(") == text.count(")")
+    assert module.domain(plan).count(":durative-action ") == 4
+    assert "(at start (done-step_1)) (at start (done-step_2))" in module.domain(plan)
+    assert "(done-step_3)" in module.problem(plan)
