@@ -90,9 +90,8 @@ def test_contradictions_are_refused_with_their_sentences(clash, tmp_path):
 
 def test_the_file_is_written_and_read_and_refused_by_its_name(tmp_path):
     kinds = ("before", "last", "never twice", "never")
-    rules = tuple(
-        dict.fromkeys(r for _, r in SENTENCES if r.step != "cut before eat" and r.kind in kinds)
-    )
+    chosen = (r for _, r in SENTENCES if r.step != "cut before eat" and r.kind in kinds)
+    rules = tuple(dict.fromkeys(chosen))
     for written in (rules, ()):
         write_rules(tmp_path / RULES_FILE, written)
         assert parse_rules(read_sentences(tmp_path / RULES_FILE), STEPS) == written

@@ -1,8 +1,6 @@
 """Guide: strictly causal, constant in memory, and it knows where somebody is."""
 
-import json
 import math
-import re
 import tracemalloc
 from dataclasses import replace
 
@@ -18,9 +16,7 @@ from stepcut.checking.guide import Guide
 from stepcut.checking.rules import Severity, parse_rules
 from stepcut.cli.checking import Screen
 from stepcut.errors import FeatureError, OptionError
-from stepcut.methods import StepCut
 from stepcut.methods.method import Reading
-from stepcut.paper.cnc.method import CnC
 from stepcut.testing import made_up_videos
 from stepcut.toy import toy_features
 
@@ -113,12 +109,9 @@ def test_the_past_alone_decides(tiny_task):
     assert walk(guide(tiny_task), one)[:common] == walk(guide(tiny_task), beginning)
 
 
-@pytest.mark.parametrize(
-    "method", [StepCut(steps=3, restarts=2), CnC(steps=3, train={"iterations": 2})]
-)
-def test_an_array_may_be_used_again_for_the_next_row(method):
+def test_an_array_may_be_used_again_for_the_next_row():
     videos = made_up_videos()
-    procedure = sc.learn(videos[:-1], method=method)
+    procedure = sc.learn(videos[:-1], 3, restarts=2)
     rows, again = videos[-1], np.empty(8)
     guide, states = procedure.guide(), []
     for time, row in enumerate(rows):
@@ -139,9 +132,18 @@ def test_memory_does_not_grow(tiny_task):
     tracemalloc.stop()
     assert sizes[-1] - sizes[1] < 20_000  # bytes, over five hundred frames
     assert len(runner.done) <= 4
+    runner = guide(tiny_task)
+    walk(runner, shares(np.repeat([0, 1], 20)))
+    runner.counts *= 1_000_000
+    tracemalloc.start()
+    state = runner.push(40.0, shares(np.array([1]))[0])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert state.next[0][0] == 2
+    assert most < 100_000
 
 
-def test_idle_time_is_time_of_no_step(tiny_task):
+def test_idle_time_is_of_no_step_and_a_slow_source_keeps_the_state(tiny_task):
     runner = guide(tiny_task)
     idle = np.tile([0.22, 0.26, 0.28, 0.24], (40, 1))  # all steps share what background has
     states = walk(runner, idle)
@@ -149,6 +151,10 @@ def test_idle_time_is_time_of_no_step(tiny_task):
     assert not any(state.alerts for state in states)
     assert {(state.step, state.name) for state in states} == {(-1, "background")}
     assert runner.push(40.0, shares(np.array([0]))[0]).step == 0
+    runner = guide(tiny_task)
+    walk(runner, shares(np.repeat([0], [20])))
+    state = runner.push(500.0, shares(np.array([1]))[0], skipped=3)
+    assert (state.done, state.skipped, state.step) == ((0,), 3, 1)
 
 
 def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task):
@@ -166,9 +172,7 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task):
     assert said["misordered"][1].reason.startswith("spread jam was done before open jar")
     assert said["extra"][1].reason == "open jar was done 2 times; 24 of 24 videos do it less often"
     assert 60 <= said["extra"][0] < 80
-    assert re.fullmatch(
-        r"(open jar|serve) took \d+ s, unusually long; 2\d s is usual", said["unusual"][1].reason
-    )
+    assert " s, unusually long; 2" in said["unusual"][1].reason
 
 
 def test_a_critical_step_that_was_due_and_not_seen_is_always_said():
@@ -220,13 +224,6 @@ def test_the_end_names_what_every_video_does_and_what_is_critical(tiny_task):
         assert all("and is critical" in alert.reason for alert in alerts)
 
 
-def test_a_slow_or_broken_source_keeps_the_state(tiny_task):
-    runner = guide(tiny_task)
-    walk(runner, shares(np.repeat([0], [20])))
-    state = runner.push(500.0, shares(np.array([1]))[0], skipped=3)
-    assert (state.done, state.skipped, state.step) == ((0,), 3, 1)
-
-
 def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task):
     runner = guide(tiny_task)
     rows = shares(np.repeat([0, 2, 3], 20))
@@ -275,25 +272,6 @@ def test_any_rate_will_do(tiny_task):
         assert states[-1].done == (0, 2, 1, 3)
 
 
-def test_a_state_is_one_json_line(tiny_task):
-    state = walk(guide(tiny_task), shares(np.repeat([1], 10)))[-1]
-    record = json.loads(json.dumps(state.to_json(), allow_nan=False))
-    keys = "time step name confidence done next alerts skipped"
-    assert record.keys() == {*keys.split()}
-    assert record["time"] == 9
-    assert record["next"][0].keys() == {"step", "name", "probability"}
-
-
-@pytest.mark.parametrize("orders", [[[0, 1, 2, 3]] * 6, [[0, 1], [1, 0], [2], [3, 0]]])
-def test_any_graph_will_do(orders):
-    rng = np.random.default_rng(0)
-    videos = [film(order, rng) for order in orders]
-    runner = new_guide(learn_expectations(videos, 1.0))
-    states = walk(runner, shares(np.repeat([3, 2, 1, 0], 20)))
-    assert states[-1].step == 0
-    assert set(states[-1].done) == {0, 1, 2, 3}
-
-
 def test_wrong_input_is_refused_in_words(tiny_task):
     runner = guide(tiny_task)
     runner.push(1.0, np.ones(4) / 4)
@@ -306,20 +284,14 @@ def test_wrong_input_is_refused_in_words(tiny_task):
         runner.push(2.0, np.full(4, np.nan))
 
 
-def test_the_terminal_view_shows_now_next_done_and_alerts(tiny_task):
+def test_the_terminal_view_shows_now_next_done_and_alerts_and_never_wraps(tiny_task, monkeypatch):
     screen = Screen("camera")
-    states = walk(guide(tiny_task), shares(np.repeat([1, 0], 20)))
-    drawn = [screen.draw(state) for state in states]
+    drawn = [screen.draw(s) for s in walk(guide(tiny_task), shares(np.repeat([1, 0], 20)))]
     assert drawn[0].startswith("\x1b[?25l\x1b[2J\x1b[H")
     assert drawn[-1].startswith("\x1b[H")
-    assert "open jar" in drawn[-1]
-    assert "! 00:00:0" in drawn[-1]
-    assert "open jar was not seen" in drawn[-1]
+    for words in ("! 00:00:0", "open jar was not seen", "done  spread jam, open jar"):
+        assert words in drawn[-1]
     assert "skipped" not in drawn[-1]
-    assert "done  spread jam, open jar" in drawn[-1]
-
-
-def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(tiny_task, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("LINES", "8")
     screen = Screen("rtsp://10.0.0.5/a/rather/long/address/of/a/camera")
@@ -334,9 +306,8 @@ def test_the_terminal_view_never_wraps_and_says_when_nothing_is_left(tiny_task, 
 
 def test_it_says_how_many_false_alarms_to_expect_and_what_so_few_videos_give_none_about(tiny_task):
     runner = guide(tiny_task)
-    assert (
-        runner.note == f"Expect about {runner.expected_alarms:.2g} false alarms per normal video."
-    )
+    expected = f"Expect about {runner.expected_alarms:.2g} false alarms per normal video."
+    assert runner.note == expected
     assert 0.05 < runner.expected_alarms < 0.15
     usual = runner.expectations.usual
     few = replace(usual, never={"missed": 0.02, "fewer": 1.0, "extra": 0.001})
@@ -347,27 +318,6 @@ def test_it_says_how_many_false_alarms_to_expect_and_what_so_few_videos_give_non
     assert "1 video is too few" in new_guide(alone).note
     late = alerts_of(runner, shares(np.repeat([1, 0, 2], 20)))
     assert "missed" not in {alert.kind for alert in late}
-
-
-def test_steps_that_were_done_very_often_need_no_more_memory(tiny_task):
-    runner = guide(tiny_task)
-    walk(runner, shares(np.repeat([0, 1], 20)))
-    runner.counts *= 1_000_000
-    tracemalloc.start()
-    state = runner.push(40.0, shares(np.array([1]))[0])
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert state.next[0][0] == 2
-    assert most < 100_000
-
-
-def test_one_doubtful_frame_is_not_done(tiny_task):
-    rows = shares(np.repeat([0, 1], [20, 20]))
-    rows[10] = [0.3, 0.1, 0.1, 0.5]
-    states = walk(guide(tiny_task), rows)
-    assert states[10].step == 3
-    assert states[10].done == (0,)
-    assert states[-1].done == (0, 1)
 
 
 @pytest.mark.slow
