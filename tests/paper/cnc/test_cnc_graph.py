@@ -1,9 +1,6 @@
 """The graph against brute force over all labellings of tiny graphs."""
 
-from __future__ import annotations
-
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +8,7 @@ import pytest
 from stepcut.paper.cnc.procut import chain, energy, expand, window_links
 
 
-def brute(unary: Any, links: Any, weights: Any) -> float:
+def brute(unary, links, weights):
     """The lowest energy over all labellings."""
     frames, steps = np.shape(unary)
     return min(
@@ -20,34 +17,30 @@ def brute(unary: Any, links: Any, weights: Any) -> float:
     )
 
 
-def slow_energy(unary: Any, links: Any, weights: Any, labels: Any) -> float:
+def slow_energy(unary, links, weights, labels):
     total = sum(float(unary[t][k]) for t, k in enumerate(labels))
     return total + sum(
         float(w) for (a, b), w in zip(links, weights, strict=True) if labels[a] != labels[b]
     )
 
 
-def chain_links(frames: int) -> Any:
+def chain_links(frames):
     return np.stack([np.arange(frames - 1), np.arange(1, frames)], axis=1)
 
 
-def tiny(seed: int) -> tuple[Any, Any, Any]:
+def tiny(seed):
     """A random graph of up to 7 frames, 4 steps, any links, ties and zeros among the numbers."""
     rng = np.random.default_rng(seed)
     frames, steps, count = rng.integers(1, 8), rng.integers(1, 5), rng.integers(0, 12)
-    unary = (
-        rng.integers(0, 6, size=(frames, steps)) / 4 if seed % 2 else rng.random((frames, steps))
-    )
+    size = (frames, steps)
+    unary = rng.integers(0, 6, size=size) / 4 if seed % 2 else rng.random(size)
     links = rng.integers(0, frames, size=(count, 2))
-    return (
-        unary,
-        links,
-        rng.choice([0, 0.25, 0.5, 1.0], size=count) if seed % 3 else rng.random(count),
-    )
+    weights = rng.choice([0, 0.25, 0.5, 1.0], size=count) if seed % 3 else rng.random(count)
+    return unary, links, weights
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_chain_is_exact(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(12))
+def test_the_chain_is_exact(seed):
     unary, _, _ = tiny(seed)
     links = chain_links(len(unary))
     weights = np.random.default_rng(seed).choice([0, 0.3, 1.1], size=len(links))
@@ -55,54 +48,29 @@ def test_the_chain_is_exact(seed: int) -> None:
     assert energy(unary, links, weights, labels) == pytest.approx(brute(unary, links, weights))
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_expansion_keeps_its_bound(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(12))
+def test_expansion_keeps_its_bound(seed):
     unary, links, weights = tiny(seed)
     reached = energy(unary, links, weights, expand(unary, links, weights))
     lowest = brute(unary, links, weights)
     assert lowest - 1e-9 <= reached <= 2 * lowest + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_with_two_steps_expansion_from_one_of_them_is_exact(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_with_two_steps_expansion_from_one_of_them_is_exact(seed):
     rng = np.random.default_rng(seed)
     unary, links, weights = rng.random((8, 2)), rng.integers(0, 8, size=(12, 2)), rng.random(12)
     labels = expand(unary, links, weights, start=np.zeros(8, dtype=int))
     assert energy(unary, links, weights, labels) == pytest.approx(brute(unary, links, weights))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_on_long_chains_expansion_is_never_below_the_exact_one_and_never_above_its_start(
-    seed: int,
-) -> None:
-    rng = np.random.default_rng(seed)
-    unary, weights, links = rng.random((300, 5)), rng.random(299), chain_links(300)
-    exact = energy(unary, links, weights, chain(unary, weights))
-    reached = energy(unary, links, weights, expand(unary, links, weights))
-    assert exact - 1e-9 <= reached <= 2 * exact
-    assert reached <= energy(unary, links, weights, unary.argmin(axis=1))
-    from_exact = expand(unary, links, weights, start=chain(unary, weights))
-    assert energy(unary, links, weights, from_exact) == pytest.approx(exact)
-
-
-def test_no_single_move_betters_an_expansion() -> None:
-    rng = np.random.default_rng(0)
-    unary = rng.random((7, 3))
-    links, weights = window_links(7, 2.0, 1.0, 0.4)
-    labels = expand(unary, links, weights)
-    reached = energy(unary, links, weights, labels)
-    for alpha in range(3):
-        for takes in itertools.product([False, True], repeat=7):
-            assert energy(unary, links, weights, np.where(takes, alpha, labels)) >= reached - 1e-6
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_expansion_with_distances_of_numbers_is_bettered_by_no_move(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_expansion_with_distances_of_numbers_is_bettered_by_no_move(seed):
     rng = np.random.default_rng(seed)
     unary, links, weights = rng.random((6, 4)), rng.integers(0, 6, size=(9, 2)), rng.random(9)
     apart = np.abs(np.arange(4)[:, None] - np.arange(4)) / 4
 
-    def slow(labels: Any) -> float:
+    def slow(labels):
         data = sum(float(unary[t, k]) for t, k in enumerate(labels))
         pairs = zip(links.tolist(), weights.tolist(), strict=True)
         return data + sum(w * abs(labels[a] - labels[b]) / 4 for (a, b), w in pairs)
@@ -113,19 +81,13 @@ def test_expansion_with_distances_of_numbers_is_bettered_by_no_move(seed: int) -
         assert slow(np.where(takes, alpha, labels).tolist()) >= slow(labels.tolist()) - 1e-6
 
 
-def test_a_million_frames_keep_their_digits() -> None:
+def test_chains_by_hand():
     unary = np.tile(np.array([[0.1, 0.4], [0.4, 0.1]], dtype=np.float32), (500_000, 1))
     assert np.array_equal(chain(unary, 0.1), np.arange(1_000_000) % 2)
     assert len(np.unique(chain(unary, 0.4))) == 1
-
-
-def test_no_weight_means_the_cheapest_step_and_endless_weight_one_step() -> None:
     unary = np.random.default_rng(0).random((50, 4))
     assert np.array_equal(chain(unary, 0), unary.argmin(axis=1))
     assert set(chain(unary, np.inf).tolist()) == {int(unary.sum(axis=0).argmin())}
-
-
-def test_infinity_forbids_a_step() -> None:
     unary = np.zeros((6, 2))
     unary[2:4, 0] = np.inf
     assert chain(unary, 1).tolist() == [1] * 6
@@ -134,16 +96,8 @@ def test_infinity_forbids_a_step() -> None:
 # ---------------------------------------------------------------------- links
 
 
-def test_links_of_one_neighbour_are_the_chain() -> None:
-    links, weights = window_links(5, 0.0, 1.0, 3.0)
-    assert np.array_equal(links, chain_links(5))
-    assert weights.tolist() == [3.0] * 4
-
-
 @pytest.mark.parametrize(("window", "rate"), [(10, 1.0), (10, 2.0), (3, 29.97), (0.1, 30.0)])
-def test_one_change_costs_the_same_whatever_the_window_and_the_rate(
-    window: float, rate: float
-) -> None:
+def test_one_change_costs_the_same_whatever_the_window_and_the_rate(window, rate):
     frames = 700
     links, weights = window_links(frames, window, rate, 5.0)
     apart = links[:, 1] - links[:, 0]
@@ -155,8 +109,8 @@ def test_one_change_costs_the_same_whatever_the_window_and_the_rate(
     assert (np.diff(by_distance) < 0).all()
 
 
-def test_a_video_shorter_than_the_window() -> None:
-    links, weights = window_links(3, 10.0, 1.0, 1.0)
-    assert links.tolist() == [[0, 1], [1, 2], [0, 2]]
-    assert len(weights) == 3
+def test_a_video_shorter_than_the_window():
+    assert window_links(3, 10.0, 1.0, 1.0)[0].tolist() == [[0, 1], [1, 2], [0, 2]]
+    links, weights = window_links(3, 0.0, 1.0, 3.0)
+    assert (links.tolist(), weights.tolist()) == ([[0, 1], [1, 2]], [3.0, 3.0])
     assert window_links(1, 10.0, 1.0, 1.0)[0].shape == (0, 2)

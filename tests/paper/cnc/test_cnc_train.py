@@ -114,26 +114,20 @@ def test_resumes_to_the_bit(kind, tmp_path):
 
 def test_accumulated_batches_are_one_step_of_their_mean():
     """Four batches in one iteration move the weights like one batch whose loss is their mean."""
-    batches = draw(np.random.default_rng(0), [9, 9], 2, 3, (0,), 1, 4)
-    weights = []
-    for together in (False, True):
+    batches, weights = draw(np.random.default_rng(0), [9, 9], 2, 3, (0,), 1, 4), []
+    for accumulate in (1, 4):
+        torch.manual_seed(0)
         network = torch.nn.Linear(2, 1)
-        torch.nn.init.ones_(network.weight)
-        torch.nn.init.zeros_(network.bias)
 
-        def loss_of(batch, network=network):
-            return network(batch.times[:, :2]).square().mean()
+        def measure(batch, network=network, together=accumulate == 1):
+            parts = batches if together else [batch]
+            each = [network(one.times[:, :2]).square().mean() for one in parts]
+            return {"loss": sum(each) / len(each)}
 
-        def measure_all(_, loss_of=loss_of):
-            return {"loss": sum(map(loss_of, batches)) / 4}
-
-        measure = (
-            measure_all if together else lambda batch, loss_of=loss_of: {"loss": loss_of(batch)}
-        )
-        plan = Plan(0.1, 0, 1, 100, 0.01, 1, accumulate=1 if together else 4)
+        plan = Plan(0.1, 0, 1, 100, 0.01, 1, accumulate=accumulate)
         curve = train(network, lambda _, count: batches[:count], measure, plan, 0, "", silent, None)
         weights.append([*network.parameters(), torch.tensor(curve.values)])
-    for apart, whole in zip(*weights, strict=True):
+    for whole, apart in zip(*weights, strict=True):
         torch.testing.assert_close(apart, whole)
 
 
@@ -160,16 +154,13 @@ def train_reading(every, progress=silent):
     )
 
 
-def test_hook_sees_every_step_where_losses_are_read_many_at_a_time():
+def test_hook_sees_every_step_and_training_stops_when_converged():
     seen: list[Event] = []
     curve = train_reading(4, seen.append)
     reported = [event.values["loss"] for event in seen if event.values]
     assert len(reported) == 10
     assert reported == [row[0] for row in curve.values]
     assert curve.values == train_reading(1).values
-
-
-def test_stops_when_converged():
     plan = Plan(1, 0, iterations=100, patience=4, tolerance=0.01, read_every=1)
     assert not converged(Curve(("loss",), [[float(x)] for x in range(8, 0, -1)]), plan)
     assert converged(Curve(("loss",), [[1.0]] * 8), plan)
@@ -180,17 +171,7 @@ def test_stops_when_converged():
     assert len(short.curve_.values) < 500
 
 
-def test_diverged_loss_names_step_and_setting():
-    calls = itertools.count(1)
-
-    def explode(u, *_):
-        return u.sum() * (float("nan") if next(calls) == 3 else 1.0)
-
-    with raises(TrainingError, "iteration 3", "learning_rate=0.0001"):
-        Embedder.of(loss=explode, dim=4, iterations=5).fit(make_vectors())
-
-
-def test_your_own_loss():
+def test_your_own_loss_and_one_that_diverges():
     def mean_square(u, *_):
         return u.square().mean()
 
@@ -198,6 +179,13 @@ def test_your_own_loss():
     assert embedder.curve_.names == ("loss",)
     with raises(OptionError, "mean_square"):
         embedder.settings()
+    calls = itertools.count(1)
+
+    def explode(u, *_):
+        return u.sum() * (float("nan") if next(calls) == 3 else 1.0)
+
+    with raises(TrainingError, "iteration 3", "learning_rate=0.0001"):
+        Embedder.of(loss=explode, dim=4, iterations=5).fit(make_vectors())
 
 
 def test_own_limits_follow_the_data():
@@ -255,8 +243,7 @@ def test_an_embedder_is_fitted_keeps_its_dimension_and_embeds_a_video_alone_alik
     np.testing.assert_allclose(every[1], alone, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("frames", [6, 10])
-@pytest.mark.parametrize("loss", ["lav", "lav+tcc"])
+@pytest.mark.parametrize(("loss", "frames"), [("lav", 6), ("lav+tcc", 10)])
 def test_the_weight_in_lav_is_that_of_sums(loss, frames):
     # Of two videos, soft-DTW + 0.5 (I_a + I_b), sums over T^2 pairs, divided by T.
     embedder = Embedder.of(loss=loss, dim=4, iterations=1, frames=frames).fit(make_vectors())
@@ -267,12 +254,11 @@ def test_the_weight_in_lav_is_that_of_sums(loss, frames):
 
 
 def test_time_in_frames_counts_those_of_the_papers_videos():
-    # The paper's window of 300 frames lasts 10 seconds. Two frames lie one second apart, beyond a window of half a one.
-    a_second = 300 / 10
-    u = torch.tensor([[[0.0], [0.5]], [[0.0], [0.5]]])
-    times, durations = torch.tensor([[0.0, 0.5], [0.0, 0.5]]), torch.tensor([2.0, 2.0])
+    # The paper's window of 300 frames lasts 10 s; two frames lie 1 s apart, beyond one of 0.5 s.
+    u = torch.tensor([[[0.0], [0.5]]] * 2)
+    times, durations = torch.tensor([[0.0, 0.5]] * 2), torch.tensor([2.0, 2.0])
     chosen = Losses(gamma_time="frames", margin=2.0, weight=1.0)
     terms = loss_terms("tc3i", u, times, durations, None, chosen, 0.5)
     # Of four ordered pairs two are a frame and itself, at distance 0.
-    far = (a_second**2 + 1) * (2.0 - 0.5)
+    far = (30**2 + 1) * (2.0 - 0.5)
     assert float(terms["cidm"]) == pytest.approx(2 * far / 4, rel=1e-5)

@@ -1,18 +1,25 @@
-"""End-to-end training: a trainable backbone, exact in chunks, saved and restored."""
+"""End-to-end training: a trainable backbone, exact in chunks, saved and restored; from the command line."""
 
 import json
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from errors_kit import raises
 from numpy.typing import NDArray
+from resnet_weights import resnet_file
+from safetensors.numpy import load_file
 
+import stepcut
+from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.features.backbones.networks import resnet50_graph
 from stepcut.features.backbones.runtime import as_tensors, run_torch, torch_functions
+from stepcut.formats import read
 from stepcut.paper.cnc.embedder import Embedder
-from stepcut.paper.cnc.tune import FrameEncoder, TunableBackbone
+from stepcut.paper.cnc.tune import TunableBackbone
+from stepcut.toy import make_kitchen
 
 
 def tiny_graph():
@@ -50,12 +57,9 @@ def test_tuning_end_to_end_is_exact_in_parts():
         small = {"dim": 4, "hidden": 6, "iterations": 2, "rate": 2, "frames": 8}
         embedder = Embedder.of(tune_backbone=True, backbone=backbone, chunk=chunk, **small)
         out = embedder.fit(frames).transform(frames)
-        network = embedder.network_
-        assert isinstance(network, FrameEncoder)
-        moved = (
-            network.state_dict()["backbone.weights.0"].cpu() - backbone.state_dict()["weights.0"]
-        )
-        assert moved.abs().max() > 0  # the backbone learned, and the user's own is as it was
+        tuned = embedder.network_.state_dict()["backbone.weights.0"].cpu()
+        # The backbone learned, and the user's own is as it was.
+        assert not torch.equal(tuned, backbone.state_dict()["weights.0"])
         results.append(out)
     for whole, parts in zip(*results, strict=True):
         np.testing.assert_allclose(parts, whole, rtol=1e-3, atol=1e-4)
@@ -66,3 +70,29 @@ def test_tuning_end_to_end_is_exact_in_parts():
     embedder.backbone = embedder.backbone_ = torch.nn.Flatten()
     with raises(OptionError, "Flatten"):
         embedder.settings()
+
+
+SMALL = ["train.iterations=2", "train.frames=3", "train.hidden=4", "train.dim=4"]
+
+
+@pytest.mark.slow
+def test_learn_tunes_the_backbone_and_segment_uses_it(tmp_path):
+    weights = resnet_file(tmp_path / "resnet50.safetensors", stages=1)
+    untuned = resnet50_graph(load_file(weights), "conv2a").convs
+    videos = make_kitchen(tmp_path / "kitchen", videos=2, duration=8.0).videos
+    saved, cut = str(tmp_path / "p.proc"), tmp_path / "cut.json"
+    words = ["learn", *map(str, videos), "-k", "3", "--method", "cnc", "-o", saved, "--quiet"]
+    words += ["--backbone", "resnet50", "--weights", str(weights), "--layer", "conv2a"]
+    words += ["--fps", "1", "--set", *SMALL, "train.learning_rate=0.01"]
+    assert main([*words, "train.tune_backbone=true"]) == 0
+    weights.unlink()  # what was tuned lies in the procedure
+
+    procedure = stepcut.load(saved)
+    state = procedure.method.state()
+    for number, name in enumerate(procedure.method.embedder_.network_.backbone.names):
+        moved = np.abs(state[f"embedder.backbone.weights.{number}"] - untuned[name][0])
+        assert moved.max() > 1e-4, name  # every convolution learned
+    assert main(["segment", saved, str(videos[0]), "-o", str(cut), "--quiet"]) == 0
+    assert [(s.step, s.start, s.end) for s in read(cut)] == [
+        (s.step, s.start, s.end) for s in procedure.timelines[videos[0].stem]
+    ]

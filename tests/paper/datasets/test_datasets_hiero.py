@@ -27,7 +27,7 @@ def recording(root):
     return next(video for task in load("egoprocel", root) for video in task if video.duration)
 
 
-def test_the_rate_follows_from_the_length_of_the_recording(tmp_path):
+def test_the_rate_follows_from_the_length_of_the_recording_or_is_given(tmp_path):
     root = trees.egoprocel_json(tmp_path)
     video = recording(root)
     put_rows(root, video.name, 20)
@@ -37,9 +37,6 @@ def test_the_rate_follows_from_the_length_of_the_recording(tmp_path):
     assert features.duration == pytest.approx(video.duration, rel=0.001)
     (found,) = [each for task in load("egoprocel", root) for each in task if each.features]
     assert (found.name, found.read_features("egovlp").shape) == (video.name, (20, 4))
-
-
-def test_a_given_frame_rate_is_used(tmp_path):
     root = trees.egoprocel_tree(tmp_path)  # the lengths of its recordings are unknown
     put_rows(root, "Tent_1", 30)
     assert convert(root, "--rate", "24") == 0
@@ -52,13 +49,11 @@ class Evil:
         return (print, ("code of the file was run",))
 
 
+CANNOT = "cannot be converted"
+
+
 @pytest.mark.parametrize(
-    ("content", "word"),
-    [
-        (b"nothing", "cannot be converted"),
-        ({"a": 1}, "one tensor"),
-        (Evil(), "cannot be converted"),
-    ],
+    ("content", "word"), [(b"nothing", CANNOT), ({"a": 1}, "one tensor"), (Evil(), CANNOT)]
 )
 def test_a_bad_file_is_named_and_the_others_are_converted(content, word, tmp_path, capsys):
     root = trees.egoprocel_json(tmp_path)

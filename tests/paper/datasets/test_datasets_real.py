@@ -40,20 +40,10 @@ def test_captaincook4d():
         "Scrambled Eggs": (16, 23),
     }
     for task in tasks:
-        assert task.graph
         assert {step for edge in task.graph for step in edge} <= set(task.steps)
         for video in task:
-            assert video.timeline is not None
-            assert video.duration is not None
             assert max(s.end for s in video.timeline) <= video.duration
-            for backbone, path in video.features.items():
-                assert path.is_file()
+            for backbone in video.features:
                 assert abs(len(video.read_features(backbone)) - video.duration) <= 2
-    left_out = [
-        what
-        for task in tasks
-        for video in task
-        for _, what in video.errors
-        if what == "missing step"
-    ]
-    assert len(left_out) == 59
+    errors = [what for task in tasks for video in task for _, what in video.errors]
+    assert errors.count("missing step") == 59

@@ -12,7 +12,6 @@ from stepcut.errors import AnnotationError, DataError
 from stepcut.evaluation import evaluate
 from stepcut.formats import write_folder
 from stepcut.paper.datasets import find_dataset, load
-from stepcut.paper.experiments import run_experiment
 
 RATE = 15
 STEPS = ("SIL", "take_cup", "pour_milk", "stir")
@@ -29,12 +28,10 @@ def dataset(root, names, suffix="", mapping="mapping.txt", activities=False, tex
     trees.put(root / mapping, "".join(f"{n} {step}\n" for n, step in enumerate(STEPS)))
     for seed, (name, activity) in enumerate(names.items()):
         frames = labels(seed)
-        trees.put(
-            root / "groundTruth" / f"{name}{suffix}", "".join(f"{STEPS[n]}\n" for n in frames)
-        )
-        rows = np.eye(4, 6)[frames] + 0.05 * np.random.default_rng(seed).normal(
-            size=(len(frames), 6)
-        )
+        text_of = "".join(f"{STEPS[n]}\n" for n in frames)
+        trees.put(root / "groundTruth" / f"{name}{suffix}", text_of)
+        noise = np.random.default_rng(seed).normal(size=(len(frames), 6))
+        rows = np.eye(4, 6)[frames] + 0.05 * noise
         folder = root / "features" / (activity if activities else "")
         folder.mkdir(parents=True, exist_ok=True)
         if text:
@@ -109,26 +106,20 @@ def test_evaluated_per_activity_and_over_all(tmp_path, capsys):
     assert main([*words, "--per-activity", "--per-step", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["rows"][0]["MoF all"] == record["rows"][0]["IoU"] == 100
-    assert [row["activity"] for row in record["per_activity"]["rows"]] == ["coffee"] * 4 + [
-        "milk"
-    ] * 4
+    activities = [row["activity"] for row in record["per_activity"]["rows"]]
+    assert activities == ["coffee"] * 4 + ["milk"] * 4
     assert {row["activity"] for row in record["per_step"]["rows"]} == {"coffee", "milk"}
     assert "Means over 2 activities" in " ".join(record["notes"])
-    assert (
-        main([*words, "--format", "json"]) == 0
-    )  # one matching: a step has two names, of which one counts
+    assert main([*words, "--format", "json"]) == 0
+    # One matching: a step has two names, of which one counts.
     assert json.loads(capsys.readouterr().out)["rows"][0]["MoF all"] < 90
 
 
 def test_frames_of_all_activities_count_alike(tmp_path):
     """As CTE: MoF is that of the frames of all activities, other figures are means over them."""
     root = dataset(tmp_path / "data", BREAKFAST, suffix=".txt")
-    true = {
-        name: t
-        for task in load("segmentation", root, rate=RATE)
-        for name, t in task.timelines.items()
-    }
-    half = {name: t.crop(0, t.end / 2) for name, t in true.items()}
+    tasks = load("segmentation", root, rate=RATE)
+    half = {n: t.crop(0, t.end / 2) for task in tasks for n, t in task.timelines.items()}
     table = evaluate(
         half, f"segmentation:{root}", "segmentation", clock=RATE, per_activity=True,
         reading={"rate": RATE}, ignore_lengths=True,
@@ -140,15 +131,6 @@ def test_frames_of_all_activities_count_alike(tmp_path):
     assert row["MoF all"] == pytest.approx(right / sum(frames))
     assert row["F1"] == pytest.approx(np.mean([one.f1 for one in each]))
     assert frames[0] != frames[1]
-
-
-def test_an_experiment_reads_arrays_of_d_by_t(tmp_path):
-    root = dataset(tmp_path / "data", SALADS)
-    results = run_experiment(
-        "main", f"segmentation:{root}", rows=["kmeans"], steps=4, seeds=1, fps=RATE,
-        folder=tmp_path / "cells", jobs=1,
-    )  # fmt: skip
-    assert results.mean("kmeans", protocol="segmentation").mean > 95
 
 
 def test_features_directly_in_their_folder_are_read(tmp_path):

@@ -1,15 +1,12 @@
 """Experiments: plans, resumable cells, tables from stored results, published figures."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import re
 import shutil
-import subprocess
 import sys
-from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ import datasets_trees as trees
 import numpy as np
 import pytest
 from errors_kit import raises
-from openpyxl import load_workbook
+from features_films import make_film
 from resnet_weights import resnet_file
 
 import stepcut
@@ -32,14 +29,11 @@ from stepcut.methods import StepCut
 from stepcut.paper.cnc.method import cut_settings
 from stepcut.paper.cnc.settings import group_settings
 from stepcut.paper.datasets import egoprocel
-from stepcut.paper.experiments import EXPERIMENTS, Results, run_experiment
+from stepcut.paper.experiments import Results, run_experiment
 from stepcut.paper.experiments.figure import draw_correspondences
-from stepcut.paper.experiments.results import SCORED, read_published
-from stepcut.paper.experiments.run import read_row
+from stepcut.paper.experiments.results import SCORED
 from stepcut.timeline import Segment, Timeline
-from stepcut.toy import make_kitchen
 
-PROTOCOLS = SCORED
 TINY = {"iterations": 3, "components": 4, "dim": 4}
 STEPS = ("pour", "stir", "serve")
 ONE: dict[str, Any] = {"seeds": 1, "steps": 3, "jobs": 1}
@@ -47,7 +41,7 @@ TEA: dict[str, Any] = {**ONE, "tasks": ["tea"]}
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory, labelled_video: Any) -> Path:
+def data(tmp_path_factory, labelled_video):
     """Two tasks of three videos whose features tell the step, without any video."""
     root = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
@@ -62,50 +56,27 @@ def data(tmp_path_factory: pytest.TempPathFactory, labelled_video: Any) -> Path:
     return root
 
 
-def test_every_experiment_has_the_uniform_baseline_and_valid_rows() -> None:
-    for experiment in EXPERIMENTS.values():
-        rows = [read_row(name) for name in experiment.rows]
-        assert [row.name for row in rows] == list(experiment.rows)
-        assert read_row("uniform").embedding == "none"
-        assert {row.embedding for row in rows if row.trained} <= {"tcc", "lav", "lav+tcc", "tc3i"}
-    assert list(EXPERIMENTS) == ["main", "losses", "steps", "cuts", "views", "third-person"]
-
-
-def test_losses_and_methods_of_peers_stand_in_a_table(data: Path, tmp_path: Path) -> None:
-    rows = ["asot-trained; epochs=2", "opel + procut", "rgwot + kmeans"]
-    results = run_experiment("main", data, **TEA, rows=rows, folder=tmp_path, train=TINY)
-    assert set(rows) <= set(results.table("strict").column("row"))
-
-
 @pytest.mark.slow
-def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path: Path) -> None:
+def test_main_end_to_end_and_the_table_again_from_its_file(data, tmp_path):
     rows = ["random", "one-cluster", "kmeans", "smooth", "tc3i + procut"]
-    results = run_experiment(
-        "main", data, seeds=2, steps="true", rows=rows, folder=tmp_path, jobs=1, train=TINY
-    )
+    options = {"seeds": 2, "steps": "true", "rows": rows, "train": TINY}
+    results = run_experiment("main", data, folder=tmp_path, jobs=1, **options)
+    processes = run_experiment("main", data, folder=tmp_path / "two", jobs=2, **options)
+    assert figures_of(processes) == figures_of(results)
     results.save(tmp_path / "main.json")
     again = Results.load(tmp_path / "main.json")
-    assert again.table("strict").json() == results.table("strict").json()
     table = again.table("strict")
+    assert table.json() == results.table("strict").json()
     figures = [f"{task} {figure}" for task in ("soup", "tea", "mean") for figure in ("F1", "IoU")]
     assert table.columns == ["row", *figures]
     assert table.column("row")[:5] == ["random", "uniform", "one-cluster", "kmeans", "smooth"]
-    assert results.mean("kmeans").mean > results.mean("uniform").mean
     (verdict,) = [note for note in table.notes if note.startswith("kmeans: ")]
     assert "above the uniform baseline" in verdict
     assert "on the mean of 6 videos (95 % interval +" in verdict
-    assert len(table.caption.split()) <= 40
     for words in ("on folder, protocol strict", "K is the true number", "over 2 seeds"):
         assert words in table.caption
     assert table.notes[0].startswith("Settings: tasks 2, videos 6, features eyes at 1 per second")
-    latex = table.latex()
-    for part in (
-        r" & \multicolumn{2}{c}{soup} & \multicolumn{2}{c}{tea} & \multicolumn{2}{c}{mean} \\",
-        r"\cmidrule(lr){2-3} \cmidrule(lr){4-5} \cmidrule(lr){6-7}",
-        "row & F1 & IoU & F1 & IoU & F1 & IoU",
-        r"\label{tab:main}",
-    ):
-        assert part in latex
+    assert r" & \multicolumn{2}{c}{soup} & \multicolumn{2}{c}{tea} & " in table.latex()
     best = max(results.mean(row).mean for row in results.record["rows"])
     (bold,) = [row for row, place in table.bold if place == table.columns.index("mean F1")]
     assert results.mean(str(table.rows[bold][0])).mean == best
@@ -113,16 +84,9 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data: Path, tmp_path:
     assert "tc3i + procut " in tests
     with raises(OptionError, "strict, paper,", setting="protocol", value="named"):
         again.table("named")  # what is found without labels has no names
-    with pytest.raises(OptionError, match="protocol='named' is unknown"):
-        again.plot(tmp_path / "named.svg", "named")
     again.record["data"] = r"$\euro5$"  # a name, and no formula
     again.plot(tmp_path / "again.svg")
-    results.plot(tmp_path / "main.svg")
-    assert (tmp_path / "main.svg").read_text().count("<svg") == 1
-    record = json.loads((tmp_path / "main.json").read_text())
-    assert record["seeds"] == [0, 1]
-    assert record["versions"]["stepcut"]
-    assert set(record["cells"][0]["figures"]) == set(PROTOCOLS)
+    assert (tmp_path / "again.svg").read_text().count("<svg") == 1
 
 
 class HalfAndHalf(StepCut):
@@ -130,30 +94,24 @@ class HalfAndHalf(StepCut):
 
     PARTS = 2
 
-    def fit(self, features: Any, *_: Any, **__: Any) -> HalfAndHalf:
+    def fit(self, features, *_, **__):
         self.labels_ = [np.arange(len(rows)) * self.PARTS // len(rows) for rows in features]
         return self
 
 
-def test_a_custom_method_is_a_row(data: Path, tmp_path: Path) -> None:
+def test_a_custom_method_is_a_row(data, tmp_path):
     own = f"{__name__}:HalfAndHalf"
     options = {**TEA, "steps": 2, "folder": tmp_path}
-    results = run_experiment("main", data, rows=[own, "stepcut"], **options)
-    assert results.table("strict").column("row") == [*NO_VIDEO, "stepcut", own]
+    results = run_experiment("main", data, rows=[own, f"mine={own}"], **options)
+    assert results.table("strict").column("row") == [*NO_VIDEO, own, "mine"]
     # The clock at K 2.
     assert results.mean(own).mean == pytest.approx(results.mean("uniform").mean, abs=1)
-    named = run_experiment("main", data, rows=[f"mine={own}"], **options)
-    assert named.table("strict").column("row") == [*NO_VIDEO, "mine"]
-    assert named.mean("mine") == results.mean(own)
+    assert results.mean("mine") == results.mean(own)
     with pytest.raises(OptionError, match="Nobody"):
         run_experiment("main", data, rows=[f"{__name__}:Nobody"], **options)
-    with pytest.raises(OptionError, match="Choose another name"):
-        run_experiment("main", data, rows=[f"uniform={own}"], **options)
 
 
-def test_a_changed_custom_method_runs_again(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_custom_method_runs_again(data, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     text = "from {} import HalfAndHalf\n\nclass Mine(HalfAndHalf):\n    PARTS = {}\n"
@@ -172,33 +130,26 @@ def test_a_changed_custom_method_runs_again(
 
 
 @pytest.mark.slow
-def test_finished_cells_and_embeddings_are_not_made_again(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_cells_and_embeddings_are_not_made_again(data, tmp_path, monkeypatch):
     options = {**TEA, "folder": tmp_path, "train": TINY}
-    first = run_experiment("cuts", data, rows=["tcc + kmeans", "tcc + procut"], **options)
-    assert len(list((tmp_path / "embeddings").glob("*.safetensors"))) == 1
-    assert not list((tmp_path / "embeddings").glob("*.checkpoint"))
+    first = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
+    assert len(list((tmp_path / "embeddings").iterdir())) == 1  # and no checkpoint
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise AssertionError("an embedder was trained again")
 
     monkeypatch.setattr("stepcut.paper.cnc.embedder.Embedder.fit", refuse)
-    again = run_experiment("cuts", data, rows=["tcc + kmeans", "tcc + procut"], **options)
+    again = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
     assert again.record["cells"] == first.record["cells"]
     # A new cell, the same embedding.
-    more = run_experiment("cuts", data, rows=["tcc + subset"], **options)
-    assert {cell["cell"]["row"] for cell in more.record["cells"]} == {*NO_VIDEO, "tcc + subset"}
-    options["train"] = {**TINY, "dim": 5}
+    run_experiment("cuts", data, rows=["tcc + subset"], **options)
     with pytest.raises(AssertionError, match="trained again"):
-        run_experiment("cuts", data, rows=["tcc + subset"], **options)
+        run_experiment("cuts", data, rows=["tcc + subset"], **{**options, "train": {"dim": 5}})
 
 
 @pytest.mark.parametrize("damage", [b"", b"{\xff", b"{}"])
 @pytest.mark.slow
-def test_damaged_cells_and_embeddings_are_made_again(
-    data: Path, tmp_path: Path, damage: bytes
-) -> None:
+def test_damaged_cells_and_embeddings_are_made_again(data, tmp_path, damage):
     options = {**TEA, "folder": tmp_path, "train": TINY}
     first = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
     for kind in ("cells", "embeddings"):
@@ -208,11 +159,11 @@ def test_damaged_cells_and_embeddings_are_made_again(
     assert figures_of(again) == figures_of(first)
 
 
-def test_interrupted_work_goes_on(data: Path, tmp_path: Path) -> None:
+def test_interrupted_work_goes_on(data, tmp_path):
     class Stop(Exception):
         pass
 
-    def stop_after_two(event: object) -> None:
+    def stop_after_two(event):
         if getattr(event, "stage", "") == "cells" and getattr(event, "done", 0) >= 2:
             raise Stop
 
@@ -226,39 +177,31 @@ def test_interrupted_work_goes_on(data: Path, tmp_path: Path) -> None:
     assert len(results.record["cells"]) == len(list((tmp_path / "cells").iterdir())) == 8
 
 
-@pytest.mark.slow
-def test_processes_give_the_same_as_one(data: Path, tmp_path: Path) -> None:
-    options = {"seeds": 2, "steps": 3, "train": TINY, "rows": ["kmeans", "tc3i + procut"]}
-    one = run_experiment("main", data, folder=tmp_path / "one", jobs=1, **options)
-    two = run_experiment("main", data, folder=tmp_path / "two", jobs=2, **options)
-    assert figures_of(one) == figures_of(two)
-
-
-def figures_of(results: Results) -> list[Any]:
+def figures_of(results):
     return [cell["figures"] for cell in results.record["cells"]]
 
 
-def fake(experiment: str, data: str, rows: list[str], tasks: list[str], **cell: object) -> Results:
+def fake(experiment, data, rows, tasks, **cell):
     """Results with the same figures everywhere, to look at tables."""
-    figures = {"F1": 20.0, "IoU": 10.0, "precision": 21.0, "recall": 19.0}
+    scores = {"F1": 20.0, "IoU": 10.0, "precision": 21.0, "recall": 19.0}
+    figures = {name: {**scores} for name in SCORED}
     cells = [
         {
             "cell": {"task": task, "row": row, "steps": 7, "seed": 0, "view": "", **cell},
-            "figures": dict.fromkeys(PROTOCOLS, figures),
+            "figures": figures,
             "notes": [],
         }
         for row in rows
         for task in tasks
     ]
     described = [{"task": task, "videos": 3, "view": cell.get("view", "")} for task in tasks]
-    settings = {"steps": 7, "seeds": [0], "features": None, "notes": []}
-    settings |= {"versions": {"stepcut": "0"}}
-    return Results(
-        {"experiment": experiment, "data": data, "cells": cells, "tasks": described, **settings}
-    )
+    return Results({
+        "experiment": experiment, "data": data, "cells": cells, "tasks": described, "steps": 7,
+        "seeds": [0], "features": None, "notes": [], "versions": {"stepcut": "0"},
+    })  # fmt: skip
 
 
-def test_published_figures_stand_beside_ours_under_the_papers_protocol_only() -> None:
+def test_published_figures_stand_beside_ours_under_the_papers_protocol_only():
     rows, tasks = ["random", "uniform", "tc3i + procut"], ["Eggs", "Salad", "Tent"]
     results = fake("main", "egoprocel", rows, tasks)
     table = results.table()
@@ -272,85 +215,27 @@ def test_published_figures_stand_beside_ours_under_the_papers_protocol_only() ->
         assert not any("published" in str(row[0]) for row in other.rows)
 
 
-def test_published_figures_of_the_other_tables() -> None:
-    losses = fake("losses", "egoprocel", ["uniform", "lav+tcc + procut"], ["Tent"]).table()
-    assert ["lav+tcc + procut (published)", 16.0, 16.7, 8.5] in losses.rows
-    # Ours need not have been filled.
-    assert ["tc3i + procut (published)", 17.1, 17.2, 8.3] in losses.rows
-    steps = fake("steps", "egoprocel", ["random"], ["Eggs"], steps=12).table()
-    assert ["random (published)", 12, 11.6, None] in steps.rows
-    assert ["tc3i + procut (published)", 15, 20.1] in [row[:3] for row in steps.rows]
-    views = fake("views", "egoprocel", ["tc3i + procut"], ["Eggs"], view="left").table()
-    assert ["tc3i + procut (published)", "left", 21.2, 22.7, 21.8, 9.7] in views.rows
-    rows = ["uniform", "tc3i + procut"]
-    third = fake("third-person", "crosstask", rows, ["make jello"], view="crosstask").table()
-    assert third.columns[2:6] == [
-        "procel precision",
-        "procel recall",
-        "procel F1",
-        "crosstask precision",
-    ]
-    shown = {row[0]: row[1:8] for row in third.rows}
-    assert shown["uniform (published)"] == ["framewise", 12.4, 9.4, 10.3, 8.7, 9.8, 9.0]
-    elhamifar = ["framewise-steps", 9.5, 26.7, 14.0, 10.1, 41.6, 16.3]
-    assert shown["Elhamifar et al. (published)"] == elhamifar
-    assert shown["Fried et al. (published)"][4:] == [None, 28.8, None]
-    assert [row[1] for row in third.rows if row[0] == "uniform"] == ["framewise", "framewise-steps"]
-    assert any("cannot be verified without the videos" in note for note in third.notes)
-    cuts = fake("cuts", "egoprocel", ["lav + subset", "tcc + procut"], ["Eggs", "Tent"]).table()
-    shown = {row[0]: row[1:] for row in cuts.rows}
-    subset = [17.82, 18.99, 18.36, 8.53, None, None, None, None]
-    assert shown["lav + subset (published)"][:8] == subset
-    assert shown["tcc + procut (published)"][4:8] == [14.2, None, 14.9, 7.8]
-    assert any("conv4c maps" in note for note in cuts.notes)
-
-
-def test_what_every_seed_agrees_on_has_no_deviation() -> None:
-    results = fake("main", "toy", ["stepcut"], ["a"])
-    [record] = results.record["cells"]
-    figures = {name: {**values, "F1": 88.8889} for name, values in record["figures"].items()}
-    cells = [{**record["cell"], "seed": seed} for seed in range(3)]
-    results.record["cells"] = [{**record, "cell": cell, "figures": figures} for cell in cells]
-    # Three times 88.8889 over three is not quite 88.8889.
-    assert isinstance(results.table().rows[0][1], float)
-
-
-def test_many_notes_are_counted_and_kept_in_the_file() -> None:
-    results = fake("main", "toy", ["uniform"], ["a"])
-    notes = results.record["notes"] = [f"note {number}" for number in range(9)]
-    more = "... and 5 more notes in the results file."
-    assert results.table().notes[1:] == [*notes[:4], more]
-
-
-def test_the_published_tables_are_complete() -> None:
-    rows = read_published()
-    parts = {info.part for info in egoprocel.TASKS.values()}
-    assert len(parts) == 6
-    for table in ("main", "losses", "steps"):
-        mine = [each for each in rows if each["table"] == table]
-        for row in {(each["row"], each["K"]) for each in mine}:
-            found = {each["column"] for each in mine if (each["row"], each["K"]) == row}
-            assert found == parts, row
-    assert {each["K"] for each in rows if each["table"] == "steps"} == {"7", "10", "12", "15"}
-    assert len({each["row"] for each in rows if each["table"] == "cuts"}) == 12
-    assert {each["camera"] for each in rows if each["table"] == "views"} == set(egoprocel.VIEWS)
-
-
-def test_every_published_third_person_row_is_possible_under_its_reading() -> None:
-    third = {(r["row"], r["column"]): r for r in read_published() if r["table"] == "third-person"}
-    assert len(third) == 13
-    for (row, _), figures in third.items():
-        if not figures["precision"]:
-            continue
-        precision, recall = float(figures["precision"]), float(figures["recall"])
-        # F1 is a mean over tasks, and the harmonic mean is concave: it lies below that of the means, or at it.
-        most = 2 * precision * recall / (precision + recall)
-        assert most - 1 < float(figures["F1"]) < most + 0.1, row
-        # That of Alayrac et al. may skip frames.
-        assert figures["protocol"] == "framewise" or precision <= recall or "Alayrac" in row, row
-    procel = third["uniform", "procel"]
-    # Not possible where background counts and all frames are given.
-    assert float(procel["precision"]) > float(procel["recall"])
+@pytest.mark.parametrize(
+    ("name", "row", "task", "cell", "shown"),
+    [
+        ("losses", "uniform", "Tent", {}, ["lav+tcc + procut (published)", 16.0, 16.7, 8.5]),
+        ("steps", "random", "Eggs", {"steps": 12}, ["random (published)", 12, 11.6, None]),
+        ("views", "tc3i + procut", "Eggs", {"view": "left"},
+         ["tc3i + procut (published)", "left", 21.2, 22.7, 21.8, 9.7]),
+        ("third-person", "uniform", "make jello", {"view": "crosstask"},
+         ["uniform (published)", "framewise", 12.4, 9.4, 10.3, 8.7, 9.8, 9.0]),
+        ("third-person", "uniform", "make jello", {"view": "crosstask"},
+         ["Elhamifar et al. (published)", "framewise-steps", 9.5, 26.7, 14.0, 10.1, 41.6, 16.3]),
+        ("cuts", "lav + subset", "Eggs", {},
+         ["lav + subset (published)", 17.82, 18.99, 18.36, 8.53]),
+    ],
+)  # fmt: skip
+def test_published_figures_of_the_other_tables(name, row, task, cell, shown):
+    data = "crosstask" if name == "third-person" else "egoprocel"
+    table = fake(name, data, [row], [task], **cell).table()
+    assert shown in [one[: len(shown)] for one in table.rows]  # also of rows that were not run
+    notes = {"third-person": "cannot be verified without the videos", "cuts": "conv4c maps"}
+    assert notes.get(name, "") in " ".join(table.notes)
 
 
 @pytest.mark.parametrize(
@@ -371,9 +256,7 @@ def test_every_published_third_person_row_is_possible_under_its_reading() -> Non
         ({"data": "toy", "toy": {"durtion": 5}}, "'duration'?"),
     ],
 )
-def test_wrong_settings_are_answered(
-    data: Path, tmp_path: Path, options: dict[str, Any], words: str
-) -> None:
+def test_wrong_settings_are_answered(data, tmp_path, options, words):
     given = {"name": "main", "data": data, "folder": tmp_path, **options}
     with raises(DataError if options.get("data") == "nowhere" else OptionError, words):
         run_experiment(**given)
@@ -387,7 +270,7 @@ def test_wrong_settings_are_answered(
         ('{"format": "stepcut experiment 1", "experiment": "steps", "data": "toy"}', "cells, feat"),
     ],
 )
-def test_a_file_that_is_no_result_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
+def test_a_file_that_is_no_result_is_refused(tmp_path, text, words):
     file = tmp_path / ("absent.json" if text is None else "other.json")
     if text is not None:
         file.write_text(text)
@@ -395,35 +278,35 @@ def test_a_file_that_is_no_result_is_refused(tmp_path: Path, text: str | None, w
         Results.load(file)
 
 
-def test_a_row_or_a_protocol_that_was_not_run_is_named() -> None:
-    results = fake("main", "toy", ["random"], ["a"])
+def test_what_was_not_run_is_named_and_equal_seeds_have_no_deviation():
+    results = fake("main", "../a:b", ["random"], ["a"])
     with pytest.raises(OptionError, match="no row 'smooth'"):
         results.mean("smooth")
     with pytest.raises(OptionError, match="protocol='mine:MINE'"):
         results.table("mine:MINE")
-    assert fake("main", "../a:b", ["random"], ["a"]).file_name().startswith("main-")
-    assert not set(fake("main", "../a:b", ["random"], ["a"]).file_name()) & set("/:\\")
+    assert results.file_name().startswith("main-")
+    assert not set(results.file_name()) & set("/:\\")
+    results = fake("main", "toy", ["stepcut"], ["a"])
+    [record] = results.record["cells"]
+    record["figures"]["paper"]["F1"] = 88.8889  # three times that over three is not quite that
+    cells = [{**record, "cell": {**record["cell"], "seed": seed}} for seed in range(3)]
+    results.record["cells"] = cells
+    assert isinstance(results.table().rows[0][1], float)
 
 
-def test_data_without_features_fills_the_rows_of_no_video(data: Path, tmp_path: Path) -> None:
-    bare = tmp_path / "bare" / "tea"
-    (bare / "annotations").mkdir(parents=True)
-    for file in (data / "tea" / "annotations").iterdir():
-        (bare / "annotations" / file.name).write_bytes(file.read_bytes())
-    alone: dict[str, Any] = {"seeds": 1, "folder": tmp_path, "jobs": 1}
+def test_data_without_features_fills_the_rows_of_no_video(data, tmp_path):
+    shutil.copytree(data / "tea" / "annotations", tmp_path / "bare" / "tea" / "annotations")
+    alone = {"seeds": 1, "folder": tmp_path, "jobs": 1}
     with raises(DataError, "neither features nor videos", setting="rows"):
         run_experiment("main", tmp_path / "bare", **alone)
     results = run_experiment("main", tmp_path / "bare", rows=["uniform"], **alone)
     assert results.table().column("row") == ["random", "uniform", "one-cluster"]
     assert "features none, encoder none, segmenters none, device CPU" in results.table().notes[0]
-    for other in (tmp_path / "bare", "toy"):
-        with raises(OptionError, "procel and crosstask"):
-            run_experiment("third-person", other, seeds=1, folder=tmp_path, jobs=1)
+    with raises(OptionError, "procel and crosstask"):
+        run_experiment("third-person", tmp_path / "bare", **alone)
 
 
-def test_the_command_runs_keeps_and_makes_again(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_runs_keeps_and_makes_again(data, tmp_path, capsys):
     words = ["experiment", "steps", "--data", f"folder:{data}", "--out", str(tmp_path)]
     words += ["--tasks", "tea", "--seeds", "1", "--jobs", "1", "--rows", "one-cluster"]
     words += ["--log", "json", "--protocol", "strict"]
@@ -441,15 +324,11 @@ def test_the_command_runs_keeps_and_makes_again(
     assert main([*source, "--plot", str(tmp_path / "steps.svg")]) == 0
     assert capsys.readouterr().out == first.out
     assert "mean F1 in percent, protocol strict" in (tmp_path / "steps.svg").read_text()
-    sheet = tmp_path / "steps.xlsx"
-    assert main([*source, "--format", "csv", "-o", str(sheet)]) == 0
-    assert capsys.readouterr().out.startswith("row,K,tea F1,tea IoU\nrandom,7,")
-    written = list(load_workbook(sheet)["table"].values)
-    assert written[0] == ("row", "K", "tea F1", "tea IoU")
+    assert main([*source, "-o", str(tmp_path / "steps.csv")]) == 0
+    assert "row,K,tea F1,tea IoU\nrandom,7," in (tmp_path / "steps.csv").read_text("utf-8-sig")
+    capsys.readouterr()
     assert main(["experiment", "main", *source[2:]]) == 2
     assert "'steps', not 'main'" in capsys.readouterr().err
-    assert main([*source[:4], "--protocol", "named"]) == 2
-    assert "named" not in capsys.readouterr().err.partition("Choose from")[2]
 
 
 @pytest.mark.parametrize(
@@ -464,40 +343,36 @@ def test_the_command_runs_keeps_and_makes_again(
         (["--data", "toy", "--as-published", "--as-released"], "choose one"),
     ],
 )
-def test_the_command_refuses_before_any_work(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: str
-) -> None:
+def test_the_command_refuses_before_any_work(capsys, words, said):
     assert main(["experiment", "main", *words]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_settings_reach_where_they_belong(data: Path, tmp_path: Path) -> None:
+def test_settings_reach_where_they_belong(data, tmp_path):
     given = {"cut.smoothness": 50, "cut.states": 4, "train.iterations": 3}
     given |= {"loss.weight": 32, "train.components": 4}
     train, cut = group_settings(given, cut_settings())
     assert train == {"iterations": 3, "weight": 32, "components": 4}
-    options = {**TEA, "folder": tmp_path, "rows": ["tcc + procut"]}
-    smooth = run_experiment("cuts", data, train=train, cut=cut, **options)
-    plain = run_experiment("cuts", data, train=train, **options)
+    options = {**TEA, "folder": tmp_path, "rows": ["tcc + procut"], "train": train}
+    smooth, plain, published = (
+        run_experiment("cuts", data, **options, **more)
+        for more in ({"cut": cut}, {}, {"as_published": True})
+    )
     assert smooth.mean("tcc + procut", "edit").mean != plain.mean("tcc + procut", "edit").mean
     assert smooth.record["cut"] == {"smoothness": 50, "states": 4}
-    published = run_experiment("cuts", data, train=train, as_published=True, **options)
     assert published.record["preset"] == "published"
-    assert "as published" in published.table("strict").notes[0]
     assert any(note.startswith("As published, except for: ") for note in published.record["notes"])
-    words = smooth.table("strict").notes[0]
-    for word in ("iterations 3", "frames 32", "hidden 128", "device CPU"):
-        assert word in words
-    assert "smoothness 50, window 0.0, m 1.1, restarts 5, solver exact" in words
-    words = plain.table("strict").notes[0]
-    assert "segmenters procut (normalise True, prior 0.0, smoothness 2.0, window 0.0" in words
-    words = published.table("strict").notes[0]
-    assert "window 4.0, m 2.0, restarts 5, solver expansion" in words
-    names = {each.file_name() for each in (smooth, plain, published)}
-    assert len(names) == 3
+    for results, words in (
+        (smooth, "iterations 3"),
+        (smooth, "smoothness 50, window 0.0, m 1.1, restarts 5, solver exact"),
+        (plain, "segmenters procut (normalise True, prior 0.0, smoothness 2.0, window 0.0"),
+        (published, "window 4.0, m 2.0, restarts 5, solver expansion"),
+    ):
+        assert words in results.table("strict").notes[0]
+    assert len({each.file_name() for each in (smooth, plain, published)}) == 3
 
 
-def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_path: Path) -> None:
+def test_features_of_the_command_are_found_with_their_own_rate(data, tmp_path):
     root = tmp_path / "tea"
     for number, file in enumerate(sorted((data / "tea" / "features" / "eyes").iterdir())):
         rows = np.load(file).astype(np.float32)
@@ -516,9 +391,7 @@ def test_features_of_the_command_are_found_with_their_own_rate(data: Path, tmp_p
         run_experiment("main", tmp_path / "tea", spec=FeatureSpec("resnet50"), **options)
 
 
-def test_an_assumed_rate_is_reported_and_an_impossible_one_refused(
-    data: Path, tmp_path: Path
-) -> None:
+def test_an_assumed_rate_is_reported_and_an_impossible_one_refused(data, tmp_path):
     shutil.copytree(data / "tea", tmp_path / "tea")
     options = {**ONE, "folder": tmp_path / "out", "rows": ["one-cluster"]}
     assumed = run_experiment("main", tmp_path / "tea", **options)
@@ -532,69 +405,39 @@ def test_an_assumed_rate_is_reported_and_an_impossible_one_refused(
 
 
 @pytest.fixture(scope="module")
-def small_network(tmp_path_factory: pytest.TempPathFactory) -> FeatureSpec:
+def small_network(tmp_path_factory):
     """A ResNet-50 of random weights up to its first block."""
     weights = resnet_file(tmp_path_factory.mktemp("weights") / "resnet.safetensors", stages=1)
     return FeatureSpec("resnet50", Fraction(1), weights=str(weights), layer="conv2a", family="v1.5")
 
 
 @pytest.mark.slow
-def test_maps_can_be_made_to_take_less_disk(
-    small_network: FeatureSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    maps = "stream"
-    small = {"videos": 2, "duration": 5.0}
-    options = {"steps": 2, "seeds": 1, "toy": small, "rows": ["kmeans"], "spec": small_network}
-    results = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=2, **options)
+def test_maps_can_be_made_to_take_less_disk(small_network, tmp_path, caplog):
+    options = {"steps": 2, "seeds": 1, "rows": ["kmeans"], "folder": tmp_path, "maps": "stream"}
+    options["toy"] = {"videos": 2, "duration": 5.0}
+    results = run_experiment("main", "toy", spec=small_network, jobs=2, **options)
     assert "frames need up to 0.0 GB" in caplog.text
-    assert not (tmp_path / maps / "maps").exists()
+    assert not (tmp_path / "maps").exists()
     assert results.record["features"].startswith("resnet50 conv2a maps")
-    again = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=1, **options)
+    again = run_experiment("main", "toy", spec=small_network, jobs=1, **options)
     assert again.record["cells"] == results.record["cells"]
-    options["spec"] = replace(small_network, fps=Fraction(2))
-    other = run_experiment("main", "toy", folder=tmp_path / maps, maps=maps, jobs=1, **options)
-    assert other.record["features"].endswith("at 2 per second")
 
 
-def test_a_disk_that_is_too_small_is_refused_in_advance(
-    small_network: FeatureSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_a_disk_that_is_too_small_is_refused_in_advance(small_network, tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("usage", (), {"free": 1000}))
     options = {"folder": tmp_path, "toy": {"videos": 1, "duration": 4.0}, "spec": small_network}
     with pytest.raises(DataError, match="--maps stream"):
         run_experiment("main", "toy", **options)
 
 
-def test_several_roots_are_one_data_set(data: Path, tmp_path: Path) -> None:
+def test_several_roots_are_one_data_set(data, tmp_path):
     options = {**ONE, "folder": tmp_path, "rows": ["one-cluster"]}
     both = run_experiment("main", [data / "tea", data / "soup"], **options)
     assert [task["task"] for task in both.record["tasks"]] == ["tea", "soup"]
 
 
-def test_views_and_third_person_on_the_official_layouts(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    root = tmp_path / "egoprocel"
-    (root / "features" / "eyes").mkdir(parents=True)
-    for person in ("S07", "S08"):
-        folder = root / "annotations" / "CMU-MMAC" / "Eggs" / f"{person}_Eggs_Video"
-        for camera in egoprocel.VIEWS.values():
-            name = f"{person}_Eggs_{camera}-100"
-            trees.put(folder / f"{name}.csv", "1,8,1 break egg\n10,19,2 serve\n")
-            rows = rng.normal(size=(24, 4)).astype(np.float16)
-            np.save(root / "features" / "eyes" / f"{name}.npy", rows)
-    options = {"seeds": 1, "steps": 2, "jobs": 1, "train": TINY, "folder": tmp_path / "out"}
-    views = run_experiment("views", f"egoprocel:{root}", **options).table()
-    cameras = [row[1] for row in views.rows if row[0] == "tc3i + procut"]
-    assert sorted(cameras) == sorted(egoprocel.VIEWS)
-    crosstask = trees.crosstask_tree(tmp_path / "crosstask")
-    third = run_experiment("third-person", f"crosstask:{crosstask}", rows=["uniform"], **options)
-    shown = {(row[0], row[1]) for row in third.table().rows}
-    assert "protocol framewise and framewise-steps" in third.table().caption
-    steps = {("uniform", "framewise-steps"), ("Fried et al. (published)", "framewise-steps")}
-    assert {("uniform", "framewise"), *steps} <= shown
-
-
-def test_third_person_trains_both_columns_on_small_data(tmp_path: Path) -> None:
+def test_third_person_trains_both_columns_on_small_data(tmp_path):
     rng = np.random.default_rng(0)
     crosstask, procel = tmp_path / "crosstask", tmp_path / "procel"
     release = crosstask / "crosstask_release"
@@ -612,41 +455,41 @@ def test_third_person_trains_both_columns_on_small_data(tmp_path: Path) -> None:
     options = {"steps": 2, "folder": tmp_path / "out", "train": {**TINY, "iterations": 40}}
     both = [f"procel:{procel}", f"crosstask:{crosstask}"]
     table = run_experiment("third-person", both, seeds=1, jobs=1, **options).table()
+    assert "protocol framewise and framewise-steps" in table.caption
     shown = {(row[0], row[1]): row[2:8] for row in table.rows}
-    for row in ("tc3i + kmeans", "tc3i + procut"):
+    for row in ("tc3i + kmeans", "tc3i + procut", "uniform"):
         assert shown[row, "framewise"] == pytest.approx([100.0] * 6), row
-    assert shown["uniform", "framewise"] == pytest.approx([100.0] * 6)
     assert shown["one-cluster", "framewise"][2] < 100
-    assert shown["tc3i + procut (published)", "framewise"] == [20.7, 22.6, 21.6, 22.8, 22.5, 22.6]
+    assert {("uniform", "framewise-steps"), ("Fried et al. (published)", "framewise-steps")} <= {
+        *shown
+    }
+
+
+def test_views_are_rows_of_every_camera(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "features" / "eyes").mkdir(parents=True)
+    for person, camera in product(("S07", "S08"), egoprocel.VIEWS.values()):
+        folder = tmp_path / "annotations" / "CMU-MMAC" / "Eggs" / f"{person}_Eggs_Video"
+        name = f"{person}_Eggs_{camera}-100"
+        trees.put(folder / f"{name}.csv", "1,8,1 break egg\n10,19,2 serve\n")
+        rows = rng.normal(size=(24, 4)).astype(np.float16)
+        np.save(tmp_path / "features" / "eyes" / f"{name}.npy", rows)
+    options = {"seeds": 1, "steps": 2, "jobs": 1, "train": TINY, "folder": tmp_path / "out"}
+    views = run_experiment("views", f"egoprocel:{tmp_path}", **options).table()
+    cameras = [row[1] for row in views.rows if row[0] == "tc3i + procut"]
+    assert sorted(cameras) == sorted(egoprocel.VIEWS)
 
 
 TOYS = {"videos": 2, "duration": 8.0}
 SMALL = ("train.iterations=2", "train.frames=4", "train.hidden=4", "train.dim=4")
 
 
-def film_procel(root: Path) -> Path:
-    """Toy videos in the layout of ProceL."""
-    task = root / "change_tire"
-    trees.put(task / "mapping.txt", "1 brake_on\n2 raise_jack\n")
-    (task / "videos").mkdir()
-    for number, video in enumerate(make_kitchen(root.parent / "filmed", **TOYS).videos):
-        shutil.copy(video, task / "videos" / f"t{number}.mp4")
-        trees.put(task / "annotations" / f"t{number}.csv", "1,0,4\n2,4,8\n")
-    return root
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_table_runs_on_conv4c_maps_of_toy_videos(
-    conv4c: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    data = ["toy", "--toy", *(f"{key}={value}" for key, value in TOYS.items())]
-    if name == "third-person":  # it has data sets of its own, here of toy videos
-        data = [f"procel:{film_procel(tmp_path / 'procel')}"]
-    words = ["experiment", name, "--seeds", "1", "--steps", "3", "--quiet", "--data", *data]
+def test_a_table_of_conv4c_maps_of_toy_videos(conv4c, tmp_path, capsys):
+    words = ["experiment", "main", "--seeds", "1", "--steps", "3", "--quiet", "--data", "toy"]
+    words += ["--toy", *(f"{key}={value}" for key, value in TOYS.items())]
     words += ["--set", *SMALL, "--jobs", "1", "--out", str(tmp_path), *conv4c]
-    if name in ("cuts", "main"):
-        words += ["--rows", "tc3i + procut", "tc3i + kmeans", "tc3i + subset"]
+    words += ["--rows", "tc3i + procut", "tc3i + kmeans", "tc3i + subset"]
     assert main([*words, "--plot", str(tmp_path / "table.svg")]) == 0
     printed = capsys.readouterr().out
     assert "resnet50 conv4c maps of 14 x 14" in printed
@@ -670,9 +513,7 @@ STEPS = Protocol("steps", match_steps, rate_strict)
 """
 
 
-def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(data, tmp_path, monkeypatch, capsys):
     docs = (Path(__file__).parents[3] / "docs" / "extend.md").read_text(encoding="utf-8")
     (loss,) = re.findall(r"^def slow.*?\n\n", docs, flags=re.DOTALL | re.MULTILINE)
     (tmp_path / "own_parts.py").write_text(OWN + loss)
@@ -683,18 +524,19 @@ def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(
     words += ["--seeds", "1", "--steps", "3", "--jobs", "1", "--out", str(tmp_path / "out")]
     words += ["--set", *(f"train.{name}={value}" for name, value in TINY.items())]
     rows = ["mine=own_parts:slow + procut", "own_parts:slow + own_parts:Halves"]
-    rows += ["tcc + procut", "wide=tcc + procut; cut.smoothness=50", "raw + asot"]
+    rows += ["tcc + procut", "wide=tcc + procut; cut.smoothness=50"]
+    rows += ["raw + asot", "asot-trained; epochs=2", "opel + procut", "rgwot + kmeans"]
     options = ["--rows", *rows, "--protocol", "own_parts:STEPS", "--format", "json"]
     assert main([*words, *options]) == 0
     record = json.loads(capsys.readouterr().out)
     shown = {row["row"]: row["tea F1"] for row in record["rows"]}
     # The rows of the table come first.
-    assert [*shown] == [*NO_VIDEO, "tcc + procut", "mine", rows[1], "wide", "raw + asot"]
+    assert [*shown] == [*NO_VIDEO, "tcc + procut", "mine", rows[1], "wide", *rows[4:]]
     assert shown["wide"] != shown["tcc + procut"]
     assert "protocol own_parts:STEPS" in record["caption"]
     assert "wide: procut (normalise True, prior 0.0, smoothness 50" in record["notes"][0]
-    # The settings of a cut leave the embedding as it is.
-    assert len(list((tmp_path / "out" / "embeddings").iterdir())) == 2
+    # One each of the own loss, tcc, opel and rgwot: the settings of a cut leave it as it is.
+    assert len(list((tmp_path / "out" / "embeddings").iterdir())) == 4
     for row, said in (
         ("own_parts:fast + procut", "fast"),
         ("tci3 + procut", "'tc3i'?"),
@@ -708,9 +550,7 @@ def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(
 
 
 @pytest.mark.parametrize("command", ["learn", "experiment", "figure"])
-def test_a_gpu_that_is_not_there_is_reported_before_any_work(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_a_gpu_that_is_not_there_is_reported_before_any_work(data, tmp_path, capsys, command):
     words = ["learn", str(data / "tea" / "features" / "eyes"), "-k", "3", "--method", "cnc"]
     words += ["-o", str(tmp_path / "p.proc")]
     if command != "learn":
@@ -723,37 +563,33 @@ def test_a_gpu_that_is_not_there_is_reported_before_any_work(
             assert said in capsys.readouterr().err
 
 
-def test_the_device_of_learn_is_where_the_embedder_trains(data: Path) -> None:
+def test_the_device_of_learn_is_where_the_embedder_trains(data):
     rows = {file.stem: np.load(file) for file in (data / "tea/features/eyes").iterdir()}
     learned = stepcut.learn(rows, steps=3, method="cnc", device="cpu", train=TINY)
     assert learned.method.embedder_.device == "cpu"
 
 
 @pytest.mark.slow
-def test_the_figure_of_one_video(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_figure_of_one_video(data, tmp_path, capsys):
     picture = tmp_path / "cuts.svg"
     words = ["experiment", "figure", "--data", f"folder:{data}", "--steps", "true", "--quiet"]
-    words += ["--tasks", "tea", "--video", "v1", "--set", "train.iterations=30", "train.dim=8"]
-    assert main([*words, "--out", str(tmp_path), "--plot", str(picture)]) == 0
-    printed = capsys.readouterr().out
-    assert "v1 of tea, K = 3" in printed
+    words += ["--tasks", "tea", "--set", "train.iterations=30", "train.dim=8"]
+    words += ["--out", str(tmp_path), "--video"]
+    assert main([*words, "v1", "--plot", str(picture)]) == 0
+    assert "v1 of tea, K = 3" in capsys.readouterr().out
     drawn = picture.read_text()
     for word in ("truth", "k-means (HC)", "subset selection (SS)", "ProCut (PCM)", "stir"):
         assert word in drawn
-    both = ["--video", "v0", "v2", "--rows", "kmeans", "--out", str(tmp_path)]
-    assert main([*words, *both, "--plot", str(picture)]) == 0
-    assert "v0, v2 of tea" in capsys.readouterr().out
+    assert main([*words, "v0", "v2", "--rows", "kmeans", "--plot", str(picture)]) == 0
     drawn = picture.read_text()
     for word in ("v0: truth", "v0: kmeans", "v2: truth", "v2: kmeans"):
         assert word in drawn
-    assert main(words) == 2
+    assert main([*words, "v1"]) == 2
     assert "--plot" in capsys.readouterr().err
 
 
-def test_a_correspondence_figure_joins_the_segments_of_a_step(tmp_path: Path) -> None:
-    made = make_kitchen(tmp_path / "films", videos=2, duration=6.0).videos
+def test_a_correspondence_figure_joins_the_segments_of_a_step(tmp_path):
+    made = [make_film(tmp_path / f"v{number}.mp4", frames=60, rate=10) for number in range(2)]
     steps = [Segment(0, 2, "pour"), Segment(2, 3, "stir"), Segment(4, 6, "pour")]
     timelines = {video.stem: Timeline(steps, duration=6) for video in made}
     figure = draw_correspondences(timelines, {video.stem: video for video in made})
@@ -766,71 +602,7 @@ def test_a_correspondence_figure_joins_the_segments_of_a_step(tmp_path: Path) ->
     assert not [axes for axes in bare.axes if axes.images]
 
 
-@pytest.mark.slow
-def test_the_correspondence_figure_of_the_toy_kitchen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["experiment", "correspondence", "--data", "toy", "--steps", "3", "--quiet"]
-    words += ["--toy", *(f"{key}={value}" for key, value in TOYS.items())]
-    words += ["--rows", "raw + kmeans", "--out", str(tmp_path)]
-    words += ["--plot", str(tmp_path / "same.svg")]
-    assert main(words) == 0
-    assert "raw + kmeans " in capsys.readouterr().out
-    assert (tmp_path / "same.svg").read_text().count("<image") >= 2
-
-
-@pytest.mark.slow
-def test_the_backbone_is_tuned_from_the_command_line(
-    conv4c: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sizes = "iterations=1 frames=2 videos=2 hidden=4 dim=4"
-    small = [f"train.{size}" for size in sizes.split()]
-    toy = [f"{key}={value}" for key, value in TOYS.items()]
-    words = ["experiment", "main", "--data", "toy", "--seeds", "1", "--steps", "3", "--quiet"]
-    words += ["--toy", *toy, "--rows", "tc3i + procut", "--jobs", "1", "--out", str(tmp_path)]
-    assert main([*words, "--set", *small, "train.tune_backbone=true", *conv4c]) == 0
-    printed = capsys.readouterr().out
-    assert "features frames maps of 224 x 224" in printed
-    assert "train.tune_backbone=True" in printed
-    assert main([*words, "--set", *small, "train.tune_backbone=true"]) == 2
-    assert "only resnet50" in capsys.readouterr().err
-
-
 @pytest.fixture(scope="module")
-def conv4c(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def conv4c(tmp_path_factory):
     weights = resnet_file(tmp_path_factory.mktemp("conv4c") / "resnet50.safetensors")
     return ["--backbone", "resnet50", "--weights", str(weights), "--fps", "1"]
-
-
-NO_TORCH = """
-import importlib.machinery
-import sys
-
-look = importlib.machinery.PathFinder.find_spec
-
-class Blind(importlib.machinery.PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        return None if name == "torch" else look(name, path, target)
-
-sys.meta_path = [Blind if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path]
-from stepcut.cli.main import main
-rows = ["--rows", "kmeans", "smooth", "stepcut"]
-common = ["experiment", "main", "--data", sys.argv[1], "--out", sys.argv[2]]
-common += ["--seeds", "1", "--steps", "3", "--quiet", "--jobs", "1"]
-assert main([*common, *rows, "--set", "cut.restarts=2"]) == 0
-assert main([*common, "--rows", "tc3i + kmeans"]) == 2
-"""
-
-
-@pytest.mark.slow
-def test_rows_that_need_no_torch_need_no_torch(data: Path, tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", NO_TORCH, f"folder:{data}", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "cnc needs torch, which is not installed. Run: " in ran.stderr
-    assert " install -e " in ran.stderr
