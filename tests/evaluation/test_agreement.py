@@ -1,6 +1,5 @@
 """Agreement: kappa against scikit-learn's, boundaries by hand, and the command."""
 
-import json
 import shlex
 from dataclasses import replace
 
@@ -33,22 +32,16 @@ def test_kappa_is_that_of_scikit_learn():
     assert agree([(one, one)]).kappa == 1
 
 
-def test_videos_are_matched_as_evaluation_does_it():
+def test_videos_and_spellings_are_matched_and_clicks_left_out():
     table, apart = compare_annotations({"Tea": ANN, "soup": ANN}, {"tea.mp4": BOB, "stew": BOB})
     assert table.column("video") == ["Tea", "all"]
     assert table.notes == ["Only in one of the two: soup, stew."]
     assert list(apart) == ["Tea"]
-
-
-def test_clicks_have_no_length_to_compare():
     clicked = Timeline([*ANN, Segment(11, 11, "taste")], 12.0, video="tea")
     table, _ = compare_annotations({"tea": clicked}, {"tea": BOB})
     assert [note for note in table.notes if "Clicks" in note]
     with raises(AnnotationError, "clicks"):
         compare_annotations({"tea": BOB}, {"tea": clicked.crop(11, 12)})
-
-
-def test_spellings_that_differ_between_videos_are_one_step():
     loud = ANN.rename({"pour": "Pour", "stir": "stir_it"})
     quiet = ANN.rename({"stir": "Stir  it"})
     table, apart = compare_annotations({"a": loud, "b": quiet}, {"a": quiet, "b": loud})
@@ -56,16 +49,13 @@ def test_spellings_that_differ_between_videos_are_one_step():
     assert not any(map(len, apart.values()))
 
 
-def test_a_placeholder_is_matched_by_overlap_and_never_by_its_number():
+def test_steps_are_matched_by_name_and_placeholders_by_overlap():
     person = Timeline([Segment(0, 4, "Step_1"), Segment(4, 10, "Step_2")], 12.0)
     swapped = person.rename({"Step_1": "step 2", "Step_2": "step 1"})
     table, apart = compare_annotations({"tea": person}, {"tea": swapped})
     assert table.column("kappa") == [1, 1]
     assert not len(apart["tea"])
     assert "Step_1 = step 2" in table.notes[0]
-
-
-def test_named_steps_are_matched_by_name_and_only_the_others_by_overlap():
     person = ANN.rename({"pour": "Pour"})
     proposed = Timeline([Segment(0, 4, "step 0"), Segment(4, 9, "stir")], 12.0)
     swapped = Timeline([Segment(0, 4, "stir"), Segment(4, 9, "step 0")], 12.0)
@@ -73,9 +63,6 @@ def test_named_steps_are_matched_by_name_and_only_the_others_by_overlap():
     for other, seconds in ((proposed, 11), (swapped, 2)):
         table, _ = compare_annotations({"a": person}, {"a": other})
         assert table.column("same %")[0] == pytest.approx(100 * seconds / 12)
-
-
-def test_an_edited_proposal_keeps_its_placeholders():
     proposed = ANN.rename({"pour": "step 0", "stir": "step 1"})
     edited = Timeline([Segment(0, 7, "step 0"), Segment(7, 10, "stir")], 12.0)
     table, apart = compare_annotations({"a": edited}, {"a": proposed})
@@ -93,9 +80,6 @@ def test_boundaries():
     # 4 and 10 against 4.5, 9 and 10.
     assert agree([(ANN, BOB)]).boundaries == pytest.approx(2 * 2 / 5)
     assert np.isnan(agree([(Timeline([]), Timeline([]))]).kappa)
-
-
-def test_times_that_were_rounded_at_the_end_of_the_video_are_no_boundary():
     exact = Timeline([Segment(0, 4, "pour"), Segment(4, 9.9996, "stir")], 9.9996)
     rounded = Timeline([Segment(0.001, 4, "pour"), Segment(4, 9.999, "stir")], 9.9996)
     assert agree([(exact, rounded)]).boundaries == 1
@@ -119,19 +103,6 @@ def test_the_command(tmp_path, capsys):
     write(tmp_path / "soup.csv", Timeline([Segment(0, 1, "pour")]))
     assert main(["agree", str(tmp_path / "soup.csv"), str(tmp_path / "apart.json")]) == 2
     assert "no video in common" in capsys.readouterr().err
-
-
-def test_two_annotators_of_one_export_are_compared_where_both_have_worked(tmp_path, capsys):
-    def work(person, end):
-        value = {"ranges": [{"start": 1, "end": end}], "timelinelabels": ["pour"]}
-        return {"completed_by": person, "result": [{"type": "timelinelabels", "value": value}]}
-
-    tasks = [("a", [work(1, 50), work(2, 60)]), ("b", [work(1, 50)]), ("c", [])]
-    export = [{"data": {"video": name, "fps": 25}, "annotations": done} for name, done in tasks]
-    (tmp_path / "x.json").write_text(json.dumps(export))
-    words = ["agree", *[str(tmp_path / "x.json")] * 2, "--annotators", "1", "2"]
-    assert main([*words, "--format", "json"]) == 0
-    assert [row["video"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["a", "all"]
 
 
 def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, capsys):

@@ -59,7 +59,7 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names():
     assert repr(table) == f"<Evaluation of 4 rows and 12 columns: {table.caption}>"
 
 
-def test_different_rates_are_compared_in_seconds():
+def test_rates_are_compared_in_seconds_and_baselines_have_the_length_of_the_annotation():
     true = truth()
     slow = {
         name: Timeline.from_labels(
@@ -69,9 +69,6 @@ def test_different_rates_are_compared_in_seconds():
     }
     table = evaluate(slow, true)
     assert table.score.f1 > 97
-
-
-def test_baselines_have_the_length_of_the_annotation_whatever_the_prediction_states():
     true = {name: Timeline(t.segments, steps=STEPS) for name, t in truth().items()}
     found = renamed(true)
     stated = {name: Timeline(t.segments, t.end + 8, t.steps) for name, t in found.items()}
@@ -108,18 +105,6 @@ def test_breakdowns_name_steps_and_videos():
     uniform = table.scores["uniform"][0]
     assert table.per_video().column("uniform F1") == [each.f1 for each in uniform.per_video]
     assert table.per_step().column("uniform F1") == [each.f1 for each in uniform.per_step]
-
-
-def test_a_placeholder_is_no_name():
-    true = one((0, 4, "Step_1"), (4, 10, "Step_2"))
-    found = one((0, 4, "step 1"), (4, 10, "step 2"))
-    assert evaluate(found, true, protocol="named").score.f1 == 0
-    assert evaluate(found, true).score.f1 == 100
-    assert evaluate(found, found, protocol="named").score.f1 == 100
-    assert evaluate(true, found, protocol="named").score.f1 == 100  # a person wrote Step_1
-
-
-def test_breakdowns_of_named_steps_call_each_by_its_own_name():
     found = {
         name: Timeline(list(t.rename({"stir": "taste"})), t.duration, ("serve", "taste", "pour"))
         for name, t in truth().items()
@@ -133,6 +118,15 @@ def test_breakdowns_of_named_steps_call_each_by_its_own_name():
     assert shown == [["pour", "pour"], ["stir", None], ["serve", "serve"]]
     alone = {name: Timeline([Segment(0, 3, "taste")], t.duration) for name, t in truth().items()}
     assert evaluate(alone, truth(), protocol="named").per_step().column("F1") == [0, 0, 0]
+
+
+def test_a_placeholder_is_no_name():
+    true = one((0, 4, "Step_1"), (4, 10, "Step_2"))
+    found = one((0, 4, "step 1"), (4, 10, "step 2"))
+    assert evaluate(found, true, protocol="named").score.f1 == 0
+    assert evaluate(found, true).score.f1 == 100
+    assert evaluate(found, found, protocol="named").score.f1 == 100
+    assert evaluate(true, found, protocol="named").score.f1 == 100  # a person wrote Step_1
 
 
 def test_graph_edges_are_scored_where_the_true_graph_is_known():
@@ -358,10 +352,14 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(folders, capsys):
     assert f"data {Path(true).name} " in record["caption"]
 
 
-def test_a_difference_over_many_videos_is_never_beyond_all_chance():
+def test_differences_are_bounded_and_the_order_of_the_videos_changes_nothing():
     one, other = ({f"v{n}": 50.0 + n + better for n in range(30)} for better in (10, 0))
     found = compare_videos(one, other)
     assert (found.p, found.better, found.low, found.high) == (5e-05, 30, 10.0, 10.0)
+    found, true = renamed(truth(12)), truth(12)
+    one, other = (evaluate(videos, true) for videos in (found, dict(reversed(found.items()))))
+    assert one.text() == other.text()
+    assert one.videos == other.videos == list(true)  # v2 before v10
 
 
 def test_all_seeds_and_all_rows_are_compared():
@@ -377,13 +375,6 @@ def test_all_seeds_and_all_rows_are_compared():
     assert "p = 1)" in notes[0]
     assert notes[1].startswith("mixed against good: -")
     assert notes[2] == "p of mixed against each row, adjusted for 2 tests: other 1, good 0.25."
-
-
-def test_the_order_of_the_videos_changes_nothing():
-    found, true = renamed(truth(12)), truth(12)
-    one, other = (evaluate(videos, true) for videos in (found, dict(reversed(found.items()))))
-    assert one.text() == other.text()
-    assert one.videos == other.videos == list(true)  # v2 before v10
 
 
 def test_rows_are_compared_on_the_videos_that_all_of_them_have():

@@ -101,8 +101,8 @@ def test_without_the_frames_of_a_class(seed):
     assert result.mof == result.mof_all
 
 
-def test_a_background_that_the_method_finds_itself_stays_background():
-    """CTE's exclude: "no step" is matched to background, and MoF is that of the other classes."""
+def test_background_stays_background_and_a_class_without_a_cluster_scores_zero():
+    # CTE's exclude: "no step" is matched to background, and MoF is that of the other classes.
     rng = np.random.default_rng(0)
     true = [np.repeat([0, 1, 2, 0, 3], 20)]
     pred = [np.where(rng.random(100) < 0.7, true[0], rng.integers(0, 4, 100)) - 1]
@@ -111,6 +111,9 @@ def test_a_background_that_the_method_finds_itself_stays_background():
     assert result.matching == {-1: 0, 0: 1, 1: 2, 2: 3}
     assert result.mof == pytest.approx(100 * np.mean((pred[0] + 1 == true[0])[steps]))
     assert result.mof_all == pytest.approx(100 * np.mean(pred[0] + 1 == true[0]))
+    result = score([[0] * 4], [[0, 0, 1, 2]], "segmentation", clusters=3)
+    assert (result.iou, result.recall, result.mof_all) == pytest.approx((100 / 6, 100 / 3, 50))
+    assert result.f1_sampled == pytest.approx(100 * 2 * 1 / (3 + 3))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -126,9 +129,3 @@ def test_tw_finch_per_video(seed):
     assert result.f1 == pytest.approx(np.mean([one.f1 for one in alone]))
     steps = [step.iou for step in result.per_step]
     assert np.mean(steps) == pytest.approx(result.iou)  # all classes occur in all videos
-
-
-def test_a_class_without_a_cluster_scores_zero_in_every_video():
-    result = score([[0] * 4], [[0, 0, 1, 2]], "segmentation", clusters=3)
-    assert (result.iou, result.recall, result.mof_all) == pytest.approx((100 / 6, 100 / 3, 50))
-    assert result.f1_sampled == pytest.approx(100 * 2 * 1 / (3 + 3))
