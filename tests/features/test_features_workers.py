@@ -85,9 +85,7 @@ def engine():
 
 
 def films_of(folder, *names):
-    return [
-        make_film(folder / f"{name}.mp4", frames=150 + place) for place, name in enumerate(names)
-    ]
+    return [make_film(folder / f"{name}.mp4", frames=150 + n) for n, name in enumerate(names)]
 
 
 def lives(process):

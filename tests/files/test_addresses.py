@@ -155,9 +155,8 @@ def test_file_addresses_are_paths(films, tmp_path):
 
 def test_an_address_in_a_file_is_not_asked(memory, tmp_path, monkeypatch):
     rows = np.repeat(np.eye(3, 8, dtype=np.float16), 10, axis=0)
-    for number in range(2):
-        film = f"ftp://a/v{number}.mp4"
-        export(Features(rows, Fraction(1), 30.0, f"v{number}", film), memory / "features")
+    for name in ("v0", "v1"):
+        export(Features(rows, Fraction(1), 30.0, name, f"ftp://a/{name}.mp4"), memory / "features")
     sc.learn(str(memory / "features"), output=tmp_path / "a.proc", **QUICK)
     with pytest.raises(OptionError, match="--trust"):
         sc.load(tmp_path / "a.proc").suggest()
@@ -168,8 +167,7 @@ def test_an_address_in_a_file_is_not_asked(memory, tmp_path, monkeypatch):
         raise EOFError
 
     monkeypatch.setattr(Address, "fs", property(ask))
-    for weights, name in (("ftp://a/w.pth", "resnet50"), (None, "ftp://a/net.onnx")):
-        said = {"name": name, **({"weights": weights} if weights else {})}
+    for said in ({"name": "resnet50", "weights": "ftp://a/w.pth"}, {"name": "ftp://a/net.onnx"}):
         save_rows(tmp_path / "v.safetensors", rows, {"rate": "1", "spec": json.dumps(said)})
         with pytest.raises(FeatureError, match="is an address"):
             load_features(tmp_path / "v.safetensors")
@@ -182,17 +180,6 @@ def test_an_address_in_a_file_is_not_asked(memory, tmp_path, monkeypatch):
     assert sc.learn(tmp_path.glob("*.safetensors"), **QUICK).videos == films
     with pytest.raises(OptionError, match="ftp://a"):
         as_path("ftp://a/films")
-
-
-def test_a_server_that_ends_the_connection_is_told(memory, monkeypatch):
-    export(Features(np.eye(3, 8, dtype=np.float16), Fraction(1), 3.0, "v"), memory)
-
-    def broken(_):
-        raise EOFError
-
-    monkeypatch.setattr("stepcut.features.features.local", broken)
-    with pytest.raises(FeatureError, match=r"v\.safetensors"):
-        load_features(str(memory / "v.safetensors"))
 
 
 def test_a_file_appears_whole_or_not_at_all(memory):
@@ -225,13 +212,21 @@ def test_a_store_without_whole_puts_gets_a_temporary_name(memory, monkeypatch):
     assert [file.name for file in files_below(memory)] == ["a.json"]
 
 
-def test_half_a_procedure_is_none(memory, tmp_path):
+def test_half_a_procedure_is_none_and_a_lost_connection_is_told(memory, tmp_path, monkeypatch):
     (tmp_path / "steps.json").write_text("[]")
     put(tmp_path / "steps.json", memory / "a.proc" / "steps.json")  # an interrupted save
     with raises(ProcedureError, "not a procedure"):
         sc.load("memory://shop/a.proc")
     with pytest.raises(ProcedureError, match="does not exist"):
         sc.load("memory://shop/b.proc")
+    export(Features(np.eye(3, 8, dtype=np.float16), Fraction(1), 3.0, "v"), memory)
+
+    def broken(_):
+        raise EOFError
+
+    monkeypatch.setattr("stepcut.features.features.local", broken)
+    with pytest.raises(FeatureError, match=r"v\.safetensors"):
+        load_features(str(memory / "v.safetensors"))
 
 
 def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
@@ -265,34 +260,12 @@ def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(memory, films
         assert [path.name for path in find_videos(str(memory / "films" / asked))] == [found]
 
 
-def test_a_changed_file_is_fetched_again(memory, tmp_path):
+def test_a_changed_file_is_fetched_again_and_old_copies_make_room(memory, tmp_path, monkeypatch):
     file = tmp_path / "x"
     for content in (b"one", b"three"):
         file.write_bytes(content)
         put(file, memory / "x")
         assert local(memory / "x").read_bytes() == content
-
-
-def test_damaged_features_at_an_address_are_computed_again(films, memory, tmp_path):
-    log = tmp_path / "log"
-
-    def rows():
-        found, _ = extract(films / "v0.mp4", Logged(log), 5, str(memory / "cache"))
-        return [np.array(each.rows) for each in found]
-
-    whole = rows()
-    once = seen(log)
-    [stored] = files_below(memory / "cache" / "features")
-    content = stored.read_bytes()
-    damage = (b"xx", content[:-2], content[:9] + b"{" + content[10:])
-    for times, damaged in enumerate(damage, start=2):
-        stored.write_bytes(damaged)
-        assert np.array_equal(rows(), whole)
-        assert seen(log) == times * once
-    assert stored.read_bytes() == content
-
-
-def test_old_copies_make_room(memory, tmp_path, monkeypatch):
     monkeypatch.setattr("stepcut.files._MOST", 25)
     (tmp_path / "x").write_bytes(b"0123456789")
     kept = []
@@ -301,6 +274,24 @@ def test_old_copies_make_room(memory, tmp_path, monkeypatch):
         kept.append(local(memory / name))
         os.utime(kept[-1], (len(kept), len(kept)))
     assert [copy.exists() for copy in kept] == [False, True, True]
+
+
+def test_damaged_features_at_an_address_are_computed_again(films, memory, tmp_path):
+    log = tmp_path / "log"
+
+    def rows():
+        [found], _ = extract(films / "v0.mp4", Logged(log), 5, str(memory / "cache"))
+        return np.array(found.rows)
+
+    whole, once = rows(), seen(log)
+    [stored] = files_below(memory / "cache" / "features")
+    content = stored.read_bytes()
+    damage = (b"xx", content[:-2], content[:9] + b"{" + content[10:])
+    for times, damaged in enumerate(damage, start=2):
+        stored.write_bytes(damaged)
+        assert np.array_equal(rows(), whole)
+        assert seen(log) == times * once
+    assert stored.read_bytes() == content
 
 
 def test_bad_addresses(memory, films, tmp_path):

@@ -1,4 +1,4 @@
-"""Files are written atomically."""
+"""Files are written atomically and synced; names of videos are matched whatever their spelling."""
 
 import errno
 import os
@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from errors_kit import raises
 
-from stepcut.errors import OutputError
+from stepcut.errors import AnnotationError, OptionError, OutputError
 from stepcut.features.video.container import blame
 from stepcut.files import check_place, read_json, whole_file, write_json, write_text
+from stepcut.files.names import match_videos, short_names
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
@@ -23,12 +24,15 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_names_of_any_bytes_are_written_with_folders_made_and_nan_is_no_json(tmp_path):
+def test_names_of_any_bytes_are_written_and_nan_is_no_json(tmp_path):
     record = {"ä": [1, os.fsdecode(b"caf\xe9 \xc3\xa4")]}
     write_json(tmp_path / "x" / "y.json", record)
     assert read_json(tmp_path / "x" / "y.json") == record
     with pytest.raises(ValueError, match="JSON compliant"):
         write_json(tmp_path / "y.json", float("nan"))
+    write_text(tmp_path / "a", "")
+    with pytest.raises(OutputError, match="Choose another place"):
+        write_text(tmp_path / "a" / "b", "")
 
 
 def test_files_of_many_threads_have_the_permissions_of_any_other(tmp_path):
@@ -64,12 +68,6 @@ def test_a_full_disk_is_said_in_a_sentence(number, advice, tmp_path):
         raise OSError(number, os.strerror(number))
 
 
-def test_a_file_where_a_folder_is_needed(tmp_path):
-    write_text(tmp_path / "a", "")
-    with pytest.raises(OutputError, match="Choose another place"):
-        write_text(tmp_path / "a" / "b", "")
-
-
 def test_unfinished_versions_of_a_file_go_after_a_day(tmp_path):
     for name in (".a.csv.0123abcd.part", ".a.csv.89abcdef.part", ".b.csv.0123abcd.part"):
         (tmp_path / name).touch()
@@ -78,3 +76,28 @@ def test_unfinished_versions_of_a_file_go_after_a_day(tmp_path):
     check_place(tmp_path / "a.csv")
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == [".a.csv.89abcdef.part", ".b.csv.0123abcd.part"]
+
+
+@pytest.mark.parametrize(
+    ("names", "videos", "same"),
+    [
+        (["a.mp4", "b"], ["B.MOV", "A"], {"a.mp4": "A", "b": "B.MOV"}),
+        (["a", "A"], ["A", "a"], {"a": "a", "A": "A"}),  # an exact match comes first
+        (["pred/a", "pred/b"], ["truth/b", "truth/a"], {"pred/a": "truth/a", "pred/b": "truth/b"}),
+        (["cam1/a", "cam2/a"], ["/x/cam1/a.mp4"], {"cam1/a": "/x/cam1/a.mp4"}),
+        (["a", "c2/a"], ["/x/a.mp4", "/x/c2/a.mp4"], {"a": "/x/a.mp4", "c2/a": "/x/c2/a.mp4"}),
+        (["a"], ["a.mp4", "cam2/a.mp4"], {"a": "a.mp4"}),
+        (["cam3/a", "c"], ["cam1/a", "cam2/a"], {}),
+        (["caf\u00e9"], ["cafe\u0301.mkv"], {"caf\u00e9": "cafe\u0301.mkv"}),
+    ],
+)
+def test_names_of_one_video_are_matched(names, videos, same):
+    assert match_videos(names, videos) == same
+
+
+def test_names_that_are_two_are_told_and_kept_apart():
+    with raises(AnnotationError, "'cam1/a' or 'cam2/a'"):
+        match_videos(["a"], ["cam1/a", "cam2/a"])
+    with raises(OptionError, "'a.mp4' and 'A'"):
+        match_videos(["a.mp4", "A"], ["a"], OptionError)
+    assert short_names(["a.mp4", "cam2/a.mp4"]) == ["a", "cam2/a"]

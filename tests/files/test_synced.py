@@ -14,35 +14,34 @@ from stepcut.files import write_json
 from stepcut.procedure.edits import Edits
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot sync folders")
-Event = tuple[str, int]
 
 
 @pytest.fixture
 def events(monkeypatch):
     """The inodes of folders in which something was renamed, and of what was synced, in order."""
-    found: list[Event] = []
+    found = []
 
-    def then(call, note):
+    def watch(place, name, note):
+        call = getattr(os, name)
+
         def called(*args, **options):
             answer = call(*args, **options)
             found.extend(filter(None, [note(*args)]))
             return answer
 
-        return called
+        monkeypatch.setattr(place, called)
 
     def moved(_, to):
         return "moved", Path(to).parent.stat().st_ino
 
     def created(path, flags=0, *_):
         new = flags & os.O_CREAT and isinstance(path, str | Path)
-        return ("moved", Path(path).parent.stat().st_ino) if new else None  # type: ignore[arg-type]
+        return moved(None, path) if new else None
 
-    monkeypatch.setattr(os, "replace", then(os.replace, moved))
-    monkeypatch.setattr(os, "rename", then(os.rename, moved))
-    monkeypatch.setattr(
-        os, "fsync", then(os.fsync, lambda handle: ("synced", os.fstat(handle).st_ino))
-    )
-    monkeypatch.setattr("stepcut.app.watching.os.open", then(os.open, created))
+    watch("os.replace", "replace", moved)
+    watch("os.rename", "rename", moved)
+    watch("os.fsync", "fsync", lambda handle: ("synced", os.fstat(handle).st_ino))
+    watch("stepcut.app.watching.os.open", "open", created)
     return found
 
 

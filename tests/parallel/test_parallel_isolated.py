@@ -53,7 +53,12 @@ def hostile(tmp_path):
 
 @pytest.mark.parametrize(
     "code",
-    [VIDEO, WORKERS, JOBS, pytest.param(RAY, marks=pytest.mark.ray)],
+    [
+        VIDEO,
+        WORKERS,
+        pytest.param(JOBS, marks=pytest.mark.slow),
+        pytest.param(RAY, marks=pytest.mark.ray),
+    ],
     ids=["video", "workers", "jobs", "ray"],
 )
 def test_no_process_runs_files_of_the_current_folder(code, hostile, kitchen, tmp_path):

@@ -95,7 +95,7 @@ def test_a_failure_and_a_death_stop_nobody_else(engine, tmp_path):
     assert "stumble" in answers[2].__notes__[0]
 
 
-def test_errors_that_cannot_travel_are_told_in_words(engine):
+def test_what_cannot_travel_is_told_and_leaves_no_worker_behind(engine):
     answers: Any = engine.map(fail_oddly, range(5))
     assert [answers[n] for n in (0, 4)] == [0, 4]
     for number, said in ((1, "ValueError: one is odd"), (2, "Fussy: two is odd")):
@@ -103,9 +103,6 @@ def test_errors_that_cannot_travel_are_told_in_words(engine):
         assert said in str(answers[number])
         assert "in fail_oddly" in answers[number].__notes__[0]
     assert isinstance(answers[3], RuntimeError)
-
-
-def test_an_item_that_cannot_be_sent_leaves_no_worker_behind(engine):
     with pytest.raises((TypeError, AttributeError, PicklingError)):
         engine.map(square, [lambda: None])
     assert not workers()

@@ -124,8 +124,7 @@ def test_learn_in_python(address, root, tmp_path, monkeypatch):
     there = sc.learn(
         root / "films", cache=tmp_path / "there", engine="ray", address=address, workers=2, **quick
     )
-    assert here == there
-    assert here.config == there.config
+    assert (here, here.config) == (there, there.config)
     own = Ray(address=address)
     try:
         assert sc.learn(root / "films", cache=tmp_path / "own", engine=own, **quick) == here
