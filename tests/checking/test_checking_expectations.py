@@ -1,6 +1,7 @@
 """The reference set: one odd video hides nothing, limits hold, files are read back or refused."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,11 +95,9 @@ def test_the_forecast_has_an_interval_and_the_videos_needed(mixed):
         "missing step", "exchanged steps", "missing half", "half speed", "frozen picture",
     ]  # fmt: skip
     assert "up to 8 % of normal videos" in mixed.forecast
-    assert "19 videos" in mixed.forecast
     rng = np.random.default_rng(3)
     cuts = [film(ORDER, rng) for _ in range(12)]
     few, many = (learn_expectations(cuts[:n], 1.0, false_alarms=0.25) for n in (3, 12))
-    assert "False alarms" not in many.forecast  # the requested rate is possible
     kind = "missing half"
     assert np.subtract(*many.ranges[kind][::-1]) < np.subtract(*few.ranges[kind][::-1])
 
@@ -192,36 +191,36 @@ def test_what_must_be_found_and_critical_steps_decide_what_is_fine(blind):
 
 def test_the_file_keeps_everything_and_damage_is_refused(mixed, tiny_task):
     for expected in (mixed, tiny_task.expectations, learn_expectations([half(1)], 1.0)):
-        record = json.loads(json.dumps(expected.to_json(), allow_nan=False))
-        again = Expectations.from_json(record)
+        again = Expectations.from_json(json.loads(json.dumps(expected.to_json(), allow_nan=False)))
         assert again == expected
         assert (again.limit, again.detects) == (expected.limit, expected.detects)
     record = json.loads(json.dumps(mixed.to_json()))
     amounts, graph, usual = record["amounts"], record["graph"], record["usual"]
-    copies = record["altered"]["missing half"]
-    steps = graph["steps"]
+    lengths, (step, *steps) = amounts["length"], graph["steps"]
+    half_missing, *copies = record["altered"]["missing half"]
 
     def other_copies(*changed):
-        return {"altered": {"missing half": [[*changed, *copies[0][len(changed) :]], *copies[1:]]}}
+        changed = [*changed, *half_missing[len(changed) :]]
+        return {"altered": {"missing half": [changed, *copies]}}
 
     for damaged in (
         {"amounts": {way: amounts[way] for way in amounts if way != "length"}},
-        {"amounts": amounts | {"haste": amounts["length"]}},
-        {"amounts": amounts | {"length": amounts["length"][1:]}},
-        {"amounts": amounts | {"length": [1e200] * 13}},
-        {"amounts": amounts | {"length": [float("nan")] * 13}},
-        {"usual": usual | {"length": [float("inf"), 1.0, 12]}},
+        {"amounts": amounts | {"haste": lengths}},
+        *(
+            {"amounts": amounts | {"length": n}}
+            for n in (lengths[1:], [1e200] * 13, [math.nan] * 13)
+        ),
+        {"usual": usual | {"length": [math.inf, 1.0, 12]}},
         {"usual": usual | {"paces": usual["paces"] | {"9": [1.0, 0.5, 3]}}},
         {"usual": usual | {"repeats": usual["repeats"] | {"0": []}}},
-        {"graph": graph | {"steps": [steps[0] | {"times": ["x"]}, *steps[1:]]}},
-        {"graph": graph | {"steps": [steps[0] | {"times": [0, 1]}, *steps[1:]]}},
+        *({"graph": graph | {"steps": [step | {"times": n}, *steps]}} for n in (["x"], [0, 1])),
         {"graph": graph | {"videos": True}},
         {"videos": NAMES[1:]},
         {"false_alarms": 2},
         other_copies(13),
-        other_copies(0, copies[0][1][1:]),
-        other_copies(0, copies[0][1], 2.0),
-        other_copies(0, [float("nan")] * 5),
+        other_copies(0, half_missing[1][1:]),
+        other_copies(0, half_missing[1], 2.0),
+        other_copies(0, [math.nan] * 5),
     ):
         with pytest.raises(ProcedureError, match=r"check.json is damaged|procedure graph"):
             Expectations.from_json(record | damaged)

@@ -61,7 +61,6 @@ def test_rows_are_the_frames_at_their_times(folder, tmp_path):
         told = (found.rate, found.duration, found.corrupt, len(found.rows))
         assert told == (Fraction(5), pytest.approx(seconds), 0, int(np.ceil(seconds * 5)))
         assert isinstance(found.rows, np.memmap)
-        assert not found.rows.flags.writeable
     assert "v2: 16 x 12, 5 rows per second, 3.0 s" in repr(features[2])
     stored = load_features(tmp_path / "features")  # plain safetensors, for anybody
     assert sorted(len(one.rows) for one in stored) == [8, 12, 16]
@@ -172,7 +171,6 @@ def test_cancelling_stops_at_the_next_batch_and_keeps_what_is_finished(folder, t
             extract(folder, backbone, fps=10, cache=tmp_path, progress=hook)
         assert enough or backbone.seen == backbone.batch
     kept = list((tmp_path / "features").iterdir())
-    assert all(file.suffix != ".part" for file in kept)
     again = Mean()
     features, _ = extract(folder, again, fps=10, cache=tmp_path)
     assert (again.seen < sum(len(f.rows) for f in features)) == (len(kept) > 0)

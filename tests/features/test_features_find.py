@@ -139,9 +139,6 @@ def test_a_broken_video_shows_in_the_exit_code(videos, tmp_path, capsys):
     assert len(load_features(tmp_path / "out")) == 2
     assert main([*words, "--strict"]) == 2
     assert "z.mp4: the file is empty" in capsys.readouterr().err
-    (tmp_path / "file").touch()
-    assert main([*words, "-o", str(tmp_path / "file")]) == 2
-    assert "in the place of a folder" in capsys.readouterr().err
 
 
 def test_doctor_and_its_advice(capsys, tmp_path, monkeypatch):

@@ -57,7 +57,6 @@ def test_frames_and_clips_arrive_in_every_layout(shape, tmp_path):
     assert (backbone.size, backbone.dim) == (32, 3)
     # A file made for two at a time gets three pairs.
     rows = backbone.extract(pictures(5, *clip, 32, 32))
-    assert rows.dtype == np.float16
     assert np.allclose(rows, [[0.2, 0.4, 1.0]] * 5, atol=1e-3)
 
 
@@ -125,7 +124,6 @@ def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(films, tmp_pa
         padded = np.pad(single.rows.astype(np.float32), ((2, 2), (0, 0)), "edge")
         wanted = [padded[at : at + 5].mean(axis=0) for at in range(0, len(single.rows), 5)]
         assert np.allclose(clips.rows, wanted, atol=2e-3)
-    assert many[0].spec is not None
     assert (many[0].spec.clip_frames, many[0].rate) == (5, 2)
 
 
@@ -179,10 +177,6 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, mon
         (("n", 4, 3, 32, 32), {"clip_frames": 8}, "4 frames"),
         (("n", 3, "t", 32, 32), {}, "--clip-frames"),
         (("n", 3, 32, 32), {"output": "colours"}, "'colour'"),
-        (("n", 3, 32, 32), {"mean": "a,b,c"}, "three numbers"),
-        (("n", 3, 32, 32), {"scale": 0}, "contains 0"),
-        (("n", 3, 32, 32), {"size": 0}, "whole number of at least 1"),
-        (("n", 3, 32, 32), {"colour": "rbg"}, "'rgb'"),
     ],
 )
 def test_what_does_not_fit_is_told(shape, given, says, tmp_path):
@@ -215,19 +209,6 @@ def test_a_feature_file_cannot_have_code_imported(films, tmp_path):
     with raises(OptionError, "--trust"):
         procedure.check(films / "v0.mp4")
     assert "antigravity" not in sys.modules
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("nowhere.at:All", "No module named 'nowhere'"),
-        ("operator:itemgetter", "without arguments"),
-        ("builtins:dict", "has no name, dim, size, fingerprint, extract"),
-    ],
-)
-def test_what_is_no_class_of_a_backbone(name, says):
-    with raises(OptionError, says):
-        load_backbone(name)
 
 
 # ---------------------------------------------------------------------- hubs, by stand-ins for their packages

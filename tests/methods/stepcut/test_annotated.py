@@ -151,14 +151,6 @@ def test_transcripts_without_times_name_the_steps(kitchen):
     assert right(method, kitchen[1], 0) > 0.7
 
 
-def test_a_step_that_may_come_any_time_stands_outside_the_order(kitchen):
-    order = [step for _, step in occurrences(kitchen[1][0])]
-    free = order.pop(2)
-    recipe = Transcript(tuple(order), anytime=frozenset({free}))
-    method = fit_toys(kitchen, [Constraint(transcript=recipe)] * 6)
-    assert set(np.concatenate(method.labels_)) <= {*order, free, BACKGROUND}
-
-
 def test_a_few_labelled_rows_count_no_more_than_they_determine(kitchen):
     """One second of one step is little evidence; it is used, and the other steps stay where they were."""
     labels = np.full(len(kitchen[0][0]), OPEN)

@@ -1,6 +1,5 @@
 """The paper's method: custom parts are saved and restored, settings reach their parts; trained ASOT."""
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,13 @@ from errors_kit import raises
 
 import stepcut as sc
 from stepcut.errors import OptionError, ProcedureError
-from stepcut.methods import METHODS
 from stepcut.methods.baselines import KMeans
 from stepcut.methods.constraints import Constraint
 from stepcut.paper.cnc.method import CnC
 from stepcut.paper.cnc.peers import AsotTrained
 from stepcut.paper.cnc.procut import ProCut
 from stepcut.paper.cnc.settings import PRESETS
-from stepcut.testing import check_method, made_up_videos
+from stepcut.testing import made_up_videos
 
 QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
 
@@ -86,13 +84,8 @@ def test_settings_are_answered_before_anything_is_learned(videos):
         CnC(train={"steps": 40}).fit(rows)
     with raises(OptionError, "'smoothness'"):
         CnC(cut={"smoothnes": 1}).fit(rows)
-    with raises(OptionError, setting="as_published", value="no"):
-        CnC(as_published="no").fit(rows)
-    with raises(OptionError, setting="dim", value=0):
-        CnC(dim=0, as_published=True).fit(rows)
-    for setting, value in (("m", 0.5), ("solver", "exakt")):
-        with raises(OptionError, setting=setting, value=value):
-            CnC(steps=3, cut={setting: value}, loss=no_training).fit(rows)
+    with raises(OptionError, setting="m", value=0.5):
+        CnC(steps=3, cut={"m": 0.5}, loss=no_training).fit(rows)
     with raises(OptionError, "labels"):
         CnC(steps=3).fit(rows, [Constraint(labels=np.zeros(36, dtype=np.int64)), None, None])
 
@@ -140,27 +133,8 @@ def test_what_is_set_by_hand_comes_before_a_preset(videos, caplog, preset):
     np.testing.assert_array_equal(again.read(videos["v0"]).labels, method.read(videos["v0"]).labels)
 
 
-def test_as_published_every_loss_trains_another_network_and_as_released_tc3i_is_tcc(videos):
-    rows = [np.repeat(video, 4, axis=0) for video in videos.values()]
-
-    def embed(loss, **preset):
-        method = CnC(steps=3, loss=loss, train={"iterations": 10, "dim": 8}, **preset)
-        return method.fit(rows).read(rows[0]).embedding
-
-    np.testing.assert_array_equal(embed("tc3i", as_released=True), embed("tcc", as_released=True))
-    found = {loss: embed(loss, as_published=True) for loss in ("tc3i", "tcc", "lav+tcc")}
-    for one, other in combinations(found, 2):
-        apart = np.abs(found[one] - found[other]).max() / np.abs(found[one]).max()
-        assert apart > 1e-3, (one, other)
-
-
 def make(**settings):
     return AsotTrained(**{"steps": 3, "epochs": 4, "hidden": 16, "restarts": 2, **settings})  # type: ignore[arg-type]
-
-
-def test_keeps_the_contract_of_methods():
-    assert METHODS["asot-trained"] is AsotTrained
-    check_method(make())
 
 
 def test_training_lowers_the_loss_and_finds_the_steps():

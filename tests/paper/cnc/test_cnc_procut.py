@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from errors_kit import raises
 
-from stepcut.errors import OptionError
 from stepcut.methods.baselines import KMeans
 from stepcut.paper.cnc.procut import ProCut, Subset, chain, fuzzy_c_means, memberships
 
@@ -64,9 +62,6 @@ def test_as_the_authors_code_numbers_have_an_order_and_videos_are_joined():
     assert joined.labels_[0].tolist() == joined.labels_[1][::-1].tolist()
     half = ProCut(steps=2, change="numbers", **smooth).fit(videos)  # |k - l| / K is a half
     assert [len(set(labels.tolist())) for labels in half.labels_] == [2, 2]
-    for wrong, right in (({"change": "number"}, "'numbers'"), ({"solver": "exakt"}, "'exact'")):
-        with raises(OptionError, right):
-            ProCut(**wrong).fit(videos)
 
 
 def test_the_default_of_subset_selection_is_ten_states_per_step():

@@ -6,14 +6,8 @@ from pathlib import Path
 import pytest
 
 from stepcut.cli.main import main
-from stepcut.paper.datasets import DataSet, Task, TaskVideo
-from stepcut.paper.datasets.dataset import (
-    TaskInfo,
-    count,
-    leaderboard,
-    plot_statistics,
-    statistics,
-)
+from stepcut.paper.datasets import Task, TaskVideo
+from stepcut.paper.datasets.dataset import count, leaderboard, statistics
 from stepcut.paper.experiments.results import read_published
 from stepcut.timeline import Segment, Timeline
 
@@ -56,25 +50,6 @@ def test_figures_equal_the_count_by_hand(seed):
     task = make_task(seed)
     counted = count([task])
     assert (counted.foreground, counted.missing, counted.repeated) == pytest.approx(by_hand(task))
-
-
-def test_forms(tmp_path):
-    about = DataSet(
-        "mine",
-        "Mine",
-        "nowhere:read",
-        tasks={"tea": TaskInfo(3, 4, 0.5, 0.1, 0.2)},
-        published={"hours": 2.0, "steps": 4.0, "seconds": 90.0},
-    )
-    table = statistics([make_task(1)], "Tea", more=True, published=about)
-    shown = {str(row[0]): row[1:] for row in table.rows}
-    assert shown["tea (published)"][:5] == [3, 4, 0.5, 0.1, 0.2]
-    assert (shown["total (published)"][0], shown["total (published)"][6]) == (3, 2.0)
-    mean = shown["mean over tasks (published)"]
-    assert (mean[1], mean[7]) == (4.0, 1.5)
-    assert table.text().startswith("Tea\ntask ")
-    plot_statistics(statistics([make_task(1)], r"Tea for $\euro5$"), tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_means_over_tasks_and_videos_and_what_is_unknown():
