@@ -22,7 +22,7 @@ from stepcut.order import (
     sequence,
     video_order,
 )
-from stepcut.order.plan import make_plan, read_schema
+from stepcut.order.graph import make_plan, read_schema
 
 label_lists = st.lists(st.integers(-1, 4), max_size=40)
 
