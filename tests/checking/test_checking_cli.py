@@ -103,12 +103,22 @@ def test_results_appear_at_once_and_a_broken_file_loses_none(words, tmp_path, ca
     assert capsys.readouterr().out
 
 
-def test_json_reports_a_failed_video_in_its_place(tmp_path, capsys):
+def test_json_reports_a_failed_video_in_its_place_and_suffixes_are_distinct(tmp_path, capsys):
     videos = [str(tmp_path / "absent.mp4"), feature_file(tmp_path, [0, 1, 2, 3])]
     assert main(["check", "any.proc", *videos, "--json", "--quiet"]) == 2
     failed, fine = map(json.loads, capsys.readouterr().out.splitlines())
     assert (failed["video"], failed["verdict"], fine["ok"]) == ("absent", "error", True)
     assert "absent.mp4" in failed["error"]
+    one = feature_file(tmp_path, [0, 1, 2, 3])
+    np.savez(tmp_path / "new.npz", np.load(one))
+    videos = [one, str(tmp_path / "new.npz")]
+    assert main(["check", "any.proc", *videos, "--json", "--quiet"]) == 0
+    names = [json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["new.npy", "new.npz"]
+    out = ["-o", str(tmp_path / "out" / "{name}.csv")]
+    assert main(["segment", "any.proc", *videos, "--quiet", *out]) == 0
+    written = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert written == ["new.npy.csv", "new.npz.csv"]
 
 
 def test_guide_prints_json_lines_or_draws_itself(tmp_path, capsys):
@@ -158,16 +168,3 @@ def test_a_video_file_is_followed_frame_by_frame(tiny_task, tmp_path):
     states = list(follow_pictures(guide, str(path), tiny_task.procedure.rate, Eye()))
     assert [state.time for state in states] == list(range(80))  # one per second at any file rate
     assert states[-1].done == (0, 2, 1, 3)
-
-
-def test_files_that_differ_in_suffix_are_distinct(tmp_path, capsys):
-    one = feature_file(tmp_path, [0, 1, 2, 3])
-    np.savez(tmp_path / "new.npz", np.load(one))
-    videos = [one, str(tmp_path / "new.npz")]
-    assert main(["check", "any.proc", *videos, "--json", "--quiet"]) == 0
-    names = [json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()]
-    assert names == ["new.npy", "new.npz"]
-    out = ["-o", str(tmp_path / "out" / "{name}.csv")]
-    assert main(["segment", "any.proc", *videos, "--quiet", *out]) == 0
-    written = sorted(file.name for file in (tmp_path / "out").iterdir())
-    assert written == ["new.npy.csv", "new.npz.csv"]

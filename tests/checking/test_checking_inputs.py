@@ -83,16 +83,13 @@ def test_pauses_and_one_odd_reference_video_change_nothing(normal):
     assert all(look(film(black(rows)), inputs).findings for rows in normal[12:])
 
 
-def test_what_it_cannot_see_is_said(inputs, normal):
+def test_what_it_cannot_see_is_said_and_maps_and_single_rows_are_looked_at(inputs, normal):
     one = film(normal[12])
     assert look(one, inputs).unchecked == ""
     assert "Damaged frames" in look(replace(one, spec=None), inputs).unchecked
     assert learn_inputs([one, one]) is None
     assert look(one, None).findings == []
     assert "learn from three videos" in look(one, None).unchecked
-
-
-def test_maps_single_rows_and_short_videos(normal):
     maps = [np.repeat(rows[:, :, None, None], 2, axis=3) for rows in normal[:12]]
     same = learn_inputs([film(rows) for rows in maps])
     assert same == learn_inputs([film(rows) for rows in normal[:12]])

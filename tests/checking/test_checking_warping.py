@@ -53,14 +53,6 @@ def test_the_distance_is_that_of_the_best_path():
         assert laid.along.shape == (n,)
 
 
-def test_the_nearer_half_of_the_others_counts():
-    video = sliced([0, 1, 2, 3])
-    near, off, far = sliced([0, 1, 2, 4]), sliced([0, 5, 6, 4]), sliced([4, 5, 6, 7])
-    both = np.log(np.mean([np.exp(align_slices(video, [one]).apart) for one in (near, off)]))
-    assert align_slices(video, [far, near, off]).apart == pytest.approx(both)
-    assert align_slices(video, []).apart == 0.0
-
-
 def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart():
     whole, short, moved = sliced([0, 1, 2, 3]), sliced([0, 1, 3]), sliced([2, 0, 1, 3])
     same = align_slices(whole, [whole]).apart
@@ -75,7 +67,7 @@ def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart():
     assert align_slices(sliced([2, 2]), [whole], free=[2]).apart == 0.0
 
 
-def test_slices_have_the_means_of_equal_slices():
+def test_slices_have_their_means_and_the_nearer_half_of_the_others_counts():
     rng = np.random.default_rng(1)
     for rows in (1, 7, SLICES, SLICES + 1, 333):
         embedding, labels = rng.normal(size=(rows, 4)), rng.integers(-1, 3, rows)
@@ -87,6 +79,11 @@ def test_slices_have_the_means_of_equal_slices():
             mean = embedding[start:end].mean(axis=0)
             assert made.rows[place] == pytest.approx(FINE * mean / np.linalg.norm(mean), abs=0.51)
             assert made.steps[place] == labels[(start + end) // 2]
+    video = sliced([0, 1, 2, 3])
+    near, off, far = sliced([0, 1, 2, 4]), sliced([0, 5, 6, 4]), sliced([4, 5, 6, 7])
+    both = np.log(np.mean([np.exp(align_slices(video, [one]).apart) for one in (near, off)]))
+    assert align_slices(video, [far, near, off]).apart == pytest.approx(both)
+    assert align_slices(video, []).apart == 0.0
 
 
 @pytest.fixture(scope="module")

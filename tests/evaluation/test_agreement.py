@@ -105,7 +105,7 @@ def test_the_command(tmp_path, capsys):
 
 
 def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, capsys):
-    shown: list[Running] = []
+    shown = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     monkeypatch.chdir(tmp_path)
     write_tiers(tmp_path / "my tea.eaf", {"ann": ANN, "bob": BOB})

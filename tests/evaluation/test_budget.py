@@ -48,7 +48,7 @@ CHECKED = Timeline(
 ALONE = Timeline([Segment(0, 4, "pour", 0.9)], 8)
 
 
-def test_figures_from_unchecked_segments_have_their_error():
+def test_unchecked_segments_have_their_error_and_confirmed_ones_are_counted_alone():
     table = time_budget({"": {"v": CHECKED}})
     assert table.columns[2:] == [
         "count", "total s", "from s", "to s", "mean s", "SD s", "share %", "unchecked %"
@@ -59,9 +59,6 @@ def test_figures_from_unchecked_segments_have_their_error():
     without = time_budget({"": {"w": ALONE}})
     assert without.rows[0][4:6] == pytest.approx([0.3 * 4, 1.7 * 4])
     assert "learned without labels" in without.notes[0]
-
-
-def test_only_confirmed_segments_are_counted_where_asked():
     table = time_budget({"": {"v": CHECKED, "w": ALONE}}, confirmed_only=True)
     assert table.columns[2:4] == ["count", "total s"]
     assert [row[:4] for row in table.rows] == [["pour", 1, 1, 2], ["stir", 0, 0, 0]]

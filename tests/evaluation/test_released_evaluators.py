@@ -74,7 +74,7 @@ def sampled(pred, true, cluster_of, predicted, majority):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_cte_and_asot_over_all_videos(seed):
+def test_cte_and_asot_over_all_videos_with_and_without_a_class(seed):
     pred, true = videos(seed)
     result = score(pred, true, "segmentation", clusters=4)
     cluster_of = best(np.concatenate(pred), np.concatenate(true))
@@ -87,11 +87,7 @@ def test_cte_and_asot_over_all_videos(seed):
     assert [result.figures[name] for name in ("MoF all", "F1 sampled", "F1 majority")] == [
         result.mof_all, result.f1_sampled, result.f1_majority,
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_without_the_frames_of_a_class(seed):
-    """ASOT's exclude_cls drops the frames of one class before anything else."""
+    # ASOT's exclude_cls drops the frames of one class before anything else.
     pred, true = videos(seed)
     kept = [t != 0 for t in true]
     result = score(pred, true, "segmentation", background="drop", clusters=4)

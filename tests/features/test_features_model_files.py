@@ -3,7 +3,6 @@
 import sys
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import onnx
@@ -22,7 +21,7 @@ from stepcut.features.backbones import load_backbone
 from stepcut.features.extract import extract, load_features
 from stepcut.features.spec import FeatureSpec, find_files
 
-PLAIN: dict[str, Any] = {"mean": 0, "scale": 1}
+PLAIN = {"mean": 0, "scale": 1}
 
 
 def pictures(*shape):
@@ -230,7 +229,7 @@ class Tiny(torch.nn.Module):
 
 @pytest.fixture
 def hubs(monkeypatch):
-    asked: list[Any] = []
+    asked = []
 
     def create(name, pretrained, **_):
         asked.append((name, pretrained))
@@ -271,7 +270,7 @@ def test_hubs_fetch_on_the_users_word_alone(hub, hubs, tmp_path):
 
 @pytest.mark.usefixtures("hubs")
 def test_the_order_of_colours_is_obeyed_for_networks_of_hubs():
-    settings: dict[str, Any] = {"weights": "fetch", "mean": (0, 0, 0.1), "scale": (1, 1, 2)}
+    settings = {"weights": "fetch", "mean": (0, 0, 0.1), "scale": (1, 1, 2)}
     one, other = (load_backbone("timm:net", "cpu", colour=c, **settings) for c in ("rgb", "bgr"))
     assert np.allclose(one.extract(pictures(1, 32, 32)), [[0.2, 0.4, 0.45]], atol=1e-3)
     # Means are in its order, too.

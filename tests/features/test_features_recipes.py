@@ -1,7 +1,6 @@
 """The recipes of docs/features.md, run as they stand there, on random weights of the right shapes."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -37,7 +36,7 @@ def made(tmp_path_factory):
             patch.setattr(kind, "from_pretrained", lambda _, model=model: model)
         text = DOC.read_text(encoding="utf-8")
         code = text.split("```python\nimport onnx, torch")[1].split("```")[0]
-        names: dict[str, Any] = {}
+        names = {}
         exec("import onnx, torch" + code, names)
     return folder, names
 

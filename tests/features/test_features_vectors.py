@@ -125,7 +125,7 @@ def saying(**metadata):
     return safetensors({"__metadata__": {"rate": "1", **metadata}, **entry()})
 
 
-HOSTILE: dict[str, bytes] = {
+HOSTILE = {
     "empty": b"",
     "a header longer than the file": struct.pack("<Q", 2**63) + b"{}",
     "no JSON": safetensors(b"not json"),

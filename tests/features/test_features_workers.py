@@ -221,7 +221,7 @@ def test_workers_give_the_features_of_one_process(films, tmp_path, engine):
         """Of a function, so that no worker can import it."""
 
     here, there = Here(tmp_path / "here"), Logged(tmp_path / "there")
-    events: list[Event] = []
+    events = []
     how = {"engine": engine, "progress": events.append, "cache": tmp_path / "many"}
     one, _ = extract(films, here, fps=5, cache=tmp_path / "one")
     many, failures = extract(films, there, fps=5, **how)

@@ -5,7 +5,6 @@ import os
 import shutil
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ from stepcut.files import (
 )
 from stepcut.toy import toy_features
 
-QUICK: dict[str, Any] = {"steps": 3, "restarts": 2}
+QUICK = {"steps": 3, "restarts": 2}
 
 
 @pytest.fixture
@@ -193,7 +192,7 @@ def test_a_store_without_whole_puts_gets_a_temporary_name(memory, monkeypatch):
     import fsspec
 
     monkeypatch.setattr("stepcut.files._PUT_IS_WHOLE", frozenset())
-    names: list[str] = []
+    names = []
     kind = type(fsspec.filesystem("memory"))
     put = kind.put_file
 

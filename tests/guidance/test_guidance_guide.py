@@ -65,6 +65,10 @@ def test_a_step_is_done_after_a_quarter_and_firm_after_half_of_its_usual_time(ti
     alarm = next(number for number, state in enumerate(states) if state.alerts)
     assert abs(done - runner.usual[3] / 4) <= 1.5
     assert abs(alarm - runner.usual[3] / 2) <= 1.5
+    runner = guide(tiny_task)
+    runner.usual[:] = 2.0  # a row is half of it
+    alerts = alerts_of(runner, shares(np.repeat([0, 1, 0], 3)))
+    assert [alert.kind for alert in alerts if alert.step == 0] == ["extra"]
 
 
 def test_a_broken_rule_is_reported_once_and_as_soon_as_nothing_can_mend_it(tiny_task):
@@ -174,7 +178,7 @@ def test_it_says_once_what_is_out_of_order_again_or_too_long(tiny_task):
     assert " s, unusually long; 2" in said["unusual"][1].reason
 
 
-def test_a_critical_step_that_was_due_and_not_seen_is_always_said():
+def test_critical_steps_are_always_said_and_optional_ones_still_wait(tiny_task):
     rng = np.random.default_rng(0)
     # Too few to call anything rare.
     few = learn_expectations([film([0, 1, 2, 3], rng) for _ in range(5)], 1.0)
@@ -183,10 +187,7 @@ def test_a_critical_step_that_was_due_and_not_seen_is_always_said():
         alerts = alerts_of(new_guide(few, severity=Severity(critical=critical)), rows)
         assert [alert.step for alert in alerts if alert.kind == "missed"] == said
         assert all("and is critical" in alert.reason for alert in alerts)
-
-
-def test_an_optional_step_still_waits_for_what_must_precede_it(tiny_task):
-    """It may be left out; where it is done, its place in the order is the usual one, as for a check."""
+    # It may be left out; where it is done, its place in the order is the usual one, as for a check.
     for severity, said in (
         (Severity(optional=frozenset({1})), [1]),
         (Severity(free=frozenset({1})), []),
@@ -194,13 +195,6 @@ def test_an_optional_step_still_waits_for_what_must_precede_it(tiny_task):
         runner = new_guide(tiny_task.expectations, severity=severity)
         alerts = alerts_of(runner, shares(np.repeat([1, 0, 2, 3], 20)))
         assert [alert.step for alert in alerts if alert.kind == "misordered"] == said
-
-
-def test_a_step_that_is_long_enough_at_once_is_counted_before_it_is_judged(tiny_task):
-    runner = guide(tiny_task)
-    runner.usual[:] = 2.0  # a row is half of it
-    alerts = alerts_of(runner, shares(np.repeat([0, 1, 0], 3)))
-    assert [alert.kind for alert in alerts if alert.step == 0] == ["extra"]
 
 
 def test_the_end_names_what_every_video_does_and_what_is_critical(tiny_task):

@@ -153,7 +153,7 @@ def test_a_source_faster_than_the_reader_is_skipped_and_counted():
 
 def test_a_machine_that_waits_again_takes_every_frame_again(monkeypatch):
     now = 0.0
-    notes: list[str] = []
+    notes = []
 
     class Packet:
         def decode(self):
@@ -198,7 +198,7 @@ def test_an_error_of_ours_is_not_taken_for_a_drop_and_a_closed_stream_ends():
 
 def test_a_file_at_its_own_pace_skips_what_is_late(monkeypatch):
     now = 0.0
-    slept: list[float] = []
+    slept = []
 
     def sleep(seconds):
         nonlocal now
@@ -307,7 +307,7 @@ def test_a_camera_that_is_unplugged_is_waited_for(monkeypatch):
 def test_a_lost_source_is_reported_again_and_again_while_it_is_waited_for(monkeypatch):
     monkeypatch.setattr("stepcut.features.video.live.LOST", 0.02)
     monkeypatch.setattr("stepcut.features.video.live.HEARTBEAT", 0.02)
-    outages: list[Outage] = []
+    outages = []
     again = threading.Event()
 
     def connect(_):
@@ -434,7 +434,7 @@ def test_the_guide_follows_an_rtsp_camera_that_drops_and_comes_back_in_another_r
 
 
 def test_an_rtsp_camera_that_hangs_is_opened_again():
-    notes: list[str] = []
+    notes = []
     with (
         RtspCamera([film(1, 30), film(1, 30)], hangs=True) as camera,
         open_samples(camera.address, Fraction(100), 16, stall=0.3, **QUICK) as samples,
@@ -465,7 +465,7 @@ def test_an_rtsp_camera_may_change_resolution_while_it_films():
 
 
 def test_a_playlist_at_an_address_leads_nowhere_else(tmp_path):
-    asked: list[str] = []
+    asked = []
 
     class Handler(SimpleHTTPRequestHandler):
         def do_GET(self):

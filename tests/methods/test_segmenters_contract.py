@@ -1,7 +1,5 @@
 """The contract of every segmenter: labels of the right shape, or a clear error."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from errors_kit import raises
@@ -33,7 +31,7 @@ def read_only(videos):
 
 
 TWICE = make_videos((4,))[0]
-CASES: dict[str, tuple[list[Any], int]] = {
+CASES = {
     "three videos": (make_videos(), 4),
     "one step": (make_videos(), 1),
     "as many steps as frames of one video": (make_videos((12,)), 12),

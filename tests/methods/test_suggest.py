@@ -43,7 +43,7 @@ def test_distances_are_those_of_a_plain_loop():
         assert distances(views)[i, j] == pytest.approx(np.mean(nearest))
 
 
-def test_iteration_finds_the_eigenvectors_of_the_scatter_matrix(monkeypatch):
+def test_iteration_finds_the_eigenvectors_of_the_scatter_matrix_also_of_few_rows(monkeypatch):
     rng = np.random.default_rng(3)
     spreads = 0.9 ** np.arange(200)
     videos = [rng.normal(size=(rows, 200)) * spreads for rows in (300, 180)]
@@ -54,9 +54,6 @@ def test_iteration_finds_the_eigenvectors_of_the_scatter_matrix(monkeypatch):
     assert (exact * found).sum(axis=0).min() > 0  # of the same sign
     np.testing.assert_allclose(strength, variances, rtol=1e-3)
     np.testing.assert_allclose(found.T @ found, np.eye(20), atol=1e-9)
-
-
-def test_wide_rows_that_are_few_have_the_directions_that_they_span(monkeypatch):
     monkeypatch.setattr(arithmetic, "EXACT", 10)
     rows = np.random.default_rng(0).normal(size=(3, 40))
     axes, strength = strongest_directions([rows - rows.mean(axis=0)], 12)

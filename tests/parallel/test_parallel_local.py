@@ -8,7 +8,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any
 
 import pytest
 from errors_kit import raises
@@ -50,7 +49,7 @@ def workers():
 
 
 def test_answers_come_in_the_order_of_the_items(engine):
-    told: list[tuple[int, object]] = []
+    told = []
     squares = [n * n for n in range(7)]
     assert (
         engine.map(square, range(7), lambda number, answer: told.append((number, answer)))
@@ -65,7 +64,7 @@ def test_answers_come_in_the_order_of_the_items(engine):
 
 
 def test_work_that_hangs_is_ended_and_slow_work_is_not(engine):
-    silent: Any = engine.map(fall_silent, [1.0])
+    silent = engine.map(fall_silent, [1.0])
     assert isinstance(silent[0], WorkerDied)
     assert str(silent[0]) == "no progress for 1 seconds while sleeping"
     assert engine.map(keep_busy, [1.0, 1.5]) == [1.0, 1.5]
@@ -82,12 +81,18 @@ def test_a_worker_ends_when_it_has_nothing_to_do(engine, monkeypatch):
     assert engine.map(square, [4]) == [16]
 
 
-def test_a_worker_with_other_settings_is_replaced(engine, monkeypatch):
+def test_a_worker_with_other_settings_is_replaced_and_one_that_does_not_go_is_killed(
+    engine, monkeypatch
+):
     [first] = engine.map(folder_of, [0])
     assert engine.map(folder_of, [0]) == [first]
     monkeypatch.setenv("STEPCUT_ANY", "x")
     [second] = engine.map(folder_of, [0])
     assert second != first
+    monkeypatch.setattr("stepcut.parallel.engine._PATIENCE", 0.2)
+    assert engine.map(deafen, [0]) == [0]
+    engine.close()
+    assert not workers()
 
 
 def test_a_failure_and_a_death_stop_nobody_else(engine, tmp_path):
@@ -96,7 +101,7 @@ def test_a_failure_and_a_death_stop_nobody_else(engine, tmp_path):
 
 
 def test_what_cannot_travel_is_told_and_leaves_no_worker_behind(engine):
-    answers: Any = engine.map(fail_oddly, range(5))
+    answers = engine.map(fail_oddly, range(5))
     assert [answers[n] for n in (0, 4)] == [0, 4]
     for number, said in ((1, "ValueError: one is odd"), (2, "Fussy: two is odd")):
         assert isinstance(answers[number], RuntimeError)
@@ -121,13 +126,6 @@ def test_cancelled_workers_end_and_remove_what_they_have_half_written(engine, tm
     assert not list(tmp_path.iterdir())
     assert not workers()
     assert engine.map(square, [3]) == [9]
-
-
-def test_a_worker_that_does_not_go_is_killed(engine, monkeypatch):
-    monkeypatch.setattr("stepcut.parallel.engine._PATIENCE", 0.2)
-    assert engine.map(deafen, [0]) == [0]
-    engine.close()
-    assert not workers()
 
 
 def test_wrong_settings(monkeypatch):

@@ -5,7 +5,6 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ def address(tmp_path_factory):
     patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     patch.setenv("OMP_NUM_THREADS", "1")
     patch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    cluster: Any = Cluster(
+    cluster = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
     )
     cluster.add_node(num_cpus=1)

@@ -11,7 +11,6 @@ import pytest
 from errors_kit import raises
 
 from stepcut.errors import DataError, OptionError
-from stepcut.progress import Event
 from stepcut.toy import EDGES, STEPS, Flaw, make_kitchen, toy_features, write_script
 from stepcut.toy.render import FPS, render_frames
 from stepcut.toy.scene import Look
@@ -38,13 +37,18 @@ def test_every_allowed_order_and_no_other_occurs():
     assert {(a, c) for a, b in EDGES for d, c in EDGES if b == d} <= BEFORE - EDGES  # reduced
 
 
-def test_shots_fill_the_video_and_lie_on_frames():
+def test_shots_lie_on_frames_and_skips_and_repeats_are_as_frequent_as_asked():
     script = write_script(1, 0, duration=30)
     assert script.shots[0].start == 0
     assert all(a.end == b.start for a, b in itertools.pairwise(script.shots))
     assert all(round(shot.end * 15, 6) % 3 == 0 for shot in script.shots)
     assert 0.84 * 30 <= script.duration <= 1.16 * 30
     assert script.timeline.steps == STEPS
+    none, some = many(skip=0, repeat=0), many(200, skip=0.3, repeat=0.4)
+    assert all(sorted(sequence) == sorted(STEPS) for sequence in none)
+    assert np.mean([len(set(sequence)) for sequence in some]) == pytest.approx(0.7 * 6, abs=0.3)
+    assert np.mean([len(sequence) > len(set(sequence)) for sequence in some]) > 0.5
+    assert all(a != b for sequence in some for a, b in itertools.pairwise(sequence))
 
 
 @pytest.mark.parametrize("background", [0.0, 0.2, 0.5])
@@ -52,14 +56,6 @@ def test_background_has_the_share_asked_for(background):
     timeline = write_script(4, 0, background=background).timeline
     idle = sum(end - start for start, end in timeline.gaps())
     assert idle / timeline.end == pytest.approx(background, abs=0.01)
-
-
-def test_skips_and_repeats_are_as_frequent_as_asked():
-    none, some = many(skip=0, repeat=0), many(200, skip=0.3, repeat=0.4)
-    assert all(sorted(sequence) == sorted(STEPS) for sequence in none)
-    assert np.mean([len(set(sequence)) for sequence in some]) == pytest.approx(0.7 * 6, abs=0.3)
-    assert np.mean([len(sequence) > len(set(sequence)) for sequence in some]) > 0.5
-    assert all(a != b for sequence in some for a, b in itertools.pairwise(sequence))
 
 
 def test_a_missed_step_is_missing_and_described():
@@ -171,10 +167,15 @@ def test_videos_annotations_and_the_graph_are_those_of_the_script(kitchen):
     assert repr(kitchen) == "<ToyKitchen 2 videos of 6 steps, 0.1 min, ego>"
 
 
-def test_the_same_arguments_give_the_same_bytes_and_others_do_not(kitchen, tmp_path):
+def test_the_same_arguments_give_the_same_bytes_and_another_kitchen_is_left_alone(
+    kitchen, tmp_path
+):
     again = make_kitchen(tmp_path, videos=1, seed=5, duration=4)
     assert fingerprint(again.videos[0]) == fingerprint(kitchen.videos[0])
     assert fingerprint(kitchen.videos[0]) != fingerprint(kitchen.videos[1])
+    with raises(DataError, "videos=2, seed=5"):
+        make_kitchen(kitchen.folder, videos=3, seed=9, duration=4)
+    assert len(list(kitchen.folder.glob("videos/*.mp4"))) == 2
 
 
 @pytest.mark.slow
@@ -183,7 +184,7 @@ def test_a_second_call_does_no_work_and_a_damaged_video_is_filmed_again(tmp_path
     before = {path: (path.stat().st_mtime_ns, fingerprint(path)) for path in first.videos}
     damaged = first.videos[1]
     damaged.write_bytes(damaged.read_bytes()[:4000])
-    events: list[Event] = []
+    events = []
     second = make_kitchen(tmp_path, videos=2, seed=6, duration=4, progress=events.append)
     assert second == first
     assert first.videos[0].stat().st_mtime_ns == before[first.videos[0]][0]
@@ -191,12 +192,6 @@ def test_a_second_call_does_no_work_and_a_damaged_video_is_filmed_again(tmp_path
     assert events[-1].finished
     assert events[-1].done == 2
     assert not list(tmp_path.rglob("*.part"))
-
-
-def test_a_folder_with_another_kitchen_is_left_alone(kitchen):
-    with raises(DataError, "videos=2, seed=5"):
-        make_kitchen(kitchen.folder, videos=3, seed=9, duration=4)
-    assert len(list(kitchen.folder.glob("videos/*.mp4"))) == 2
 
 
 def test_a_flawed_kitchen_describes_its_mistakes(tmp_path):

@@ -45,7 +45,7 @@ def test_segments_of_a_video_of_any_length_end_where_the_rows_change(frames):
     assert np.abs(find_segments(rows, 4, shortest=2) - ends).max() <= max(0, frames // 300)
 
 
-def test_slow_axes_find_what_is_slow_under_strong_flicker():
+def test_slow_axes_beat_flicker_and_refined_ones_leave_out_what_differs_between_videos():
     rng = np.random.default_rng(3)
     videos = []
     for _ in range(3):
@@ -56,9 +56,6 @@ def test_slow_axes_find_what_is_slow_under_strong_flicker():
     assert abs(axis[0]) > 0.9 * np.linalg.norm(axis)
     # The principal direction would be one of the three that flicker.
     assert videos[0].std(axis=0).argmax() != 0
-
-
-def test_refined_axes_leave_out_what_differs_between_videos():
     rng = np.random.default_rng(4)
     labels = [np.repeat([0, 1, 2], 30) for _ in range(6)]
     videos = []
@@ -69,7 +66,7 @@ def test_refined_axes_leave_out_what_differs_between_videos():
     assert abs(axis[0]) > abs(axis[1])
 
 
-def test_overlap_and_agreement():
+def test_overlap_agreement_and_consensus():
     a, b = np.array([0, 0, 1, 1, -1]), np.array([1, 1, 1, 0, 0])
     slow = [
         [2 * sum((a == i) & (b == j)) / (sum(a == i) + sum(b == j)) for j in range(2)]
@@ -78,9 +75,6 @@ def test_overlap_and_agreement():
     assert np.allclose(overlap(a, b, 2), slow)
     best = max(np.mean([slow[i][p[i]] for i in range(2)]) for p in permutations(range(2)))
     assert agreement(a, b, 2) == pytest.approx(best)
-
-
-def test_consensus_whatever_their_numbers():
     rng = np.random.default_rng(5)
     true = np.repeat(np.arange(4), 25)
     cuts = []

@@ -120,7 +120,7 @@ def test_em_moves_a_bad_start_to_the_steps():
     assert (em.posterior.argmax(axis=1) == np.concatenate(true)).mean() > 0.95
 
 
-def test_a_step_done_late_is_still_that_step_and_time_decides_between_look_alikes():
+def test_time_decides_between_look_alikes_and_motion_is_a_difference():
     early, late = np.log([1.9, 0.1]), np.log([0.1, 1.9])
     clock = np.array([early] * (BINS // 2) + [late] * (BINS - BINS // 2))
     emission = Emission(20 * np.eye(2), np.array([-10.0, -10.0]), clock)
@@ -128,6 +128,9 @@ def test_a_step_done_late_is_still_that_step_and_time_decides_between_look_alike
     seen = emission.evidence(rows, np.array([0.99, 0.99]), 1.0)
     assert seen[0, 0] > seen[0, 1]
     assert seen[1, 1] > seen[1, 0]
+    rows = np.array([[0.0], [1.0], [3.0], [6.0]])
+    np.testing.assert_array_equal(motion(rows, 1), [[1.0], [3.0], [5.0], [3.0]])
+    np.testing.assert_array_equal(motion(rows, 9), [[6.0]] * 4)
 
 
 def test_rows_repeated_count_as_many_rows_per_observation():
@@ -141,9 +144,3 @@ def test_rows_repeated_count_as_many_rows_per_observation():
     noise = [rng.normal(size=(400, 5))]
     assert correlated_rows(noise, 20) <= 1
     assert correlated_rows([np.ones((1, 5))], 20) > 0
-
-
-def test_motion_is_the_difference_of_rows_around_each():
-    rows = np.array([[0.0], [1.0], [3.0], [6.0]])
-    np.testing.assert_array_equal(motion(rows, 1), [[1.0], [3.0], [5.0], [3.0]])
-    np.testing.assert_array_equal(motion(rows, 9), [[6.0]] * 4)

@@ -1,7 +1,5 @@
 """The paper's method: custom parts are saved and restored, settings reach their parts; trained ASOT."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from errors_kit import raises
@@ -16,7 +14,7 @@ from stepcut.paper.cnc.procut import ProCut
 from stepcut.paper.cnc.settings import PRESETS
 from stepcut.testing import made_up_videos
 
-QUICK: dict[str, Any] = {"iterations": 3, "components": 4}
+QUICK = {"iterations": 3, "components": 4}
 
 
 class Halves(KMeans):
@@ -55,6 +53,12 @@ def test_a_segmenter_of_a_foreign_class_is_imported_by_the_users_word_only(video
     loaded = sc.load(tmp_path / "p.proc", trust=True)
     rows = videos["v0"]
     np.testing.assert_array_equal(loaded.method.read(rows).labels, learned.method.read(rows).labels)
+    method = CnC(steps=2, segmenter=f"{__name__}:Halves", train=QUICK).fit(list(videos.values()))
+    assert method.labels_[0].tolist() == [0] * 18 + [1] * 18
+    with raises(OptionError, "'procut'"):
+        CnC(segmenter="procutt").fit(list(videos.values()))
+    with raises(OptionError, "collections:Counter"):
+        CnC(segmenter="collections:Counter").fit(list(videos.values()))
 
 
 def test_a_segmenter_object_is_left_alone_and_follows_the_method(videos):
@@ -63,15 +67,6 @@ def test_a_segmenter_object_is_left_alone_and_follows_the_method(videos):
     assert len(learned.steps) == 3
     assert learned.method.segmenter_.rate == 2
     assert vars(own) == vars(KMeans(steps=7))  # neither fitted nor changed
-
-
-def test_a_segmenter_by_its_place(videos):
-    method = CnC(steps=2, segmenter=f"{__name__}:Halves", train=QUICK).fit(list(videos.values()))
-    assert method.labels_[0].tolist() == [0] * 18 + [1] * 18
-    with raises(OptionError, "'procut'"):
-        CnC(segmenter="procutt").fit(list(videos.values()))
-    with raises(OptionError, "collections:Counter"):
-        CnC(segmenter="collections:Counter").fit(list(videos.values()))
 
 
 def no_training(*_):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from errors_kit import raises
-from torch import Tensor
 from torch.nn import functional as F
 
 from stepcut.errors import FeatureError
@@ -19,8 +18,7 @@ def plain(network, maps):
     x = F.relu(network.norm1(network.conv1(maps)))
     x = F.relu(network.norm2(network.conv2(x)))
     x = F.relu(network.full1(F.adaptive_max_pool3d(x, 1).flatten(1)))
-    embedded: Tensor = network.project(F.relu(network.full2(x)))
-    return embedded
+    return network.project(F.relu(network.full2(x)))
 
 
 @pytest.mark.parametrize(("context", "size"), [(1, (1, 1)), (2, (5, 4)), (4, (5, 4))])

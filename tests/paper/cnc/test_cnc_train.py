@@ -5,7 +5,6 @@ import io
 import itertools
 import json
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from stepcut.paper.cnc.embedder import Embedder
 from stepcut.paper.cnc.losses import loss_terms
 from stepcut.paper.cnc.settings import Losses
 from stepcut.paper.cnc.training import Plan, converged, draw, train
-from stepcut.progress import Event, silent
+from stepcut.progress import silent
 
 
 def make_vectors(dim=12, lengths=(60, 45, 20)):
@@ -60,7 +59,7 @@ def test_loss_falls(loss, parts):
 @pytest.mark.parametrize("kind", ["vectors", "maps"])
 def test_shapes_seeds_and_saving(kind):
     features = make_vectors() if kind == "vectors" else make_maps()
-    given: dict[str, Any] = {"dim": 6, "rate": Fraction(1, 2), "iterations": 4, "hidden": 8}
+    given = {"dim": 6, "rate": Fraction(1, 2), "iterations": 4, "hidden": 8}
     embedder = Embedder.of(**given, seed=3).fit(features)
     out = embedder.transform(features)
     assert [rows.shape for rows in out] == [(len(rows), 6) for rows in features]
@@ -86,7 +85,7 @@ def test_shapes_seeds_and_saving(kind):
 @pytest.mark.parametrize("kind", ["vectors", "maps"])
 def test_resumes_to_the_bit(kind, tmp_path):
     features = make_vectors() if kind == "vectors" else make_maps()
-    given: dict[str, Any] = {"dim": 6, "iterations": 12, "hidden": 8, "device": "cpu"}
+    given = {"dim": 6, "iterations": 12, "hidden": 8, "device": "cpu"}
     whole = Embedder.of(**given).fit(features)
 
     def interrupt(event):
@@ -102,7 +101,7 @@ def test_resumes_to_the_bit(kind, tmp_path):
     for name, value in whole.state().items():
         np.testing.assert_array_equal(resumed.state()[name], value)
     # A finished run is not trained again; another one does not take its checkpoint.
-    done: list[Event] = []
+    done = []
     Embedder.of(**given).fit(features, progress=done.append, checkpoint=file)
     assert len(done) == 2
     with raises(OptionError, "other settings"):
@@ -155,7 +154,7 @@ def train_reading(every, progress=silent):
 
 
 def test_hook_sees_every_step_and_training_stops_when_converged():
-    seen: list[Event] = []
+    seen = []
     curve = train_reading(4, seen.append)
     reported = [event.values["loss"] for event in seen if event.values]
     assert len(reported) == 10

@@ -1,13 +1,11 @@
 """End-to-end training: a trainable backbone, exact in chunks, saved and restored; from the command line."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from errors_kit import raises
-from numpy.typing import NDArray
 from resnet_weights import resnet_file
 from safetensors.numpy import load_file
 
@@ -24,7 +22,7 @@ from stepcut.toy import make_kitchen
 
 def tiny_graph():
     random = np.random.default_rng(0)
-    weights: dict[str, NDArray[Any]] = {}
+    weights = {}
 
     def conv(name, norm, out, into, k):
         weights[f"{name}.weight"] = (random.normal(size=(out, into, k, k)) / k).astype(np.float32)

@@ -8,7 +8,6 @@ import sys
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import datasets_trees as trees
 import numpy as np
@@ -35,8 +34,8 @@ from stepcut.timeline import Segment, Timeline
 
 TINY = {"iterations": 3, "components": 4, "dim": 4}
 STEPS = ("pour", "stir", "serve")
-ONE: dict[str, Any] = {"seeds": 1, "steps": 3, "jobs": 1}
-TEA: dict[str, Any] = {**ONE, "tasks": ["tea"]}
+ONE = {"seeds": 1, "steps": 3, "jobs": 1}
+TEA = {**ONE, "tasks": ["tea"]}
 
 
 @pytest.fixture(scope="module")
@@ -377,19 +376,6 @@ def test_features_of_the_command_are_found_with_their_own_rate(data, tmp_path):
         run_experiment("main", tmp_path / "tea", spec=FeatureSpec("resnet50"), **options)
 
 
-def test_an_assumed_rate_is_reported_and_an_impossible_one_refused(data, tmp_path):
-    shutil.copytree(data / "tea", tmp_path / "tea")
-    options = {**ONE, "folder": tmp_path / "out", "rows": ["one-cluster"]}
-    assumed = run_experiment("main", tmp_path / "tea", **options)
-    assert any("1 row per second is assumed" in note for note in assumed.record["notes"])
-    files = sorted((tmp_path / "tea" / "features" / "eyes").iterdir())
-    lengths = [f"{file.stem},{2 * len(np.load(file))}" for file in files]
-    (tmp_path / "tea" / "durations.csv").write_text("\n".join(lengths))
-    with raises(DataError, "--fps 0.5"):
-        run_experiment("main", tmp_path / "tea", **options)
-    assert run_experiment("main", tmp_path / "tea", fps=0.5, **options).record["notes"] == []
-
-
 @pytest.fixture(scope="module")
 def small_network(tmp_path_factory):
     """A ResNet-50 of random weights up to its first block."""
@@ -417,10 +403,19 @@ def test_a_disk_that_is_too_small_is_refused_in_advance(small_network, tmp_path,
         run_experiment("main", "toy", **options)
 
 
-def test_several_roots_are_one_data_set(data, tmp_path):
-    options = {**ONE, "folder": tmp_path, "rows": ["one-cluster"]}
+def test_several_roots_are_one_data_set_and_its_rate_is_assumed_or_refused(data, tmp_path):
+    options = {**ONE, "folder": tmp_path / "out", "rows": ["one-cluster"]}
     both = run_experiment("main", [data / "tea", data / "soup"], **options)
     assert [task["task"] for task in both.record["tasks"]] == ["tea", "soup"]
+    shutil.copytree(data / "tea", tmp_path / "tea")
+    assumed = run_experiment("main", tmp_path / "tea", **options)
+    assert any("1 row per second is assumed" in note for note in assumed.record["notes"])
+    files = sorted((tmp_path / "tea" / "features" / "eyes").iterdir())
+    lengths = [f"{file.stem},{2 * len(np.load(file))}" for file in files]
+    (tmp_path / "tea" / "durations.csv").write_text("\n".join(lengths))
+    with raises(DataError, "--fps 0.5"):
+        run_experiment("main", tmp_path / "tea", **options)
+    assert run_experiment("main", tmp_path / "tea", fps=0.5, **options).record["notes"] == []
 
 
 def test_third_person_trains_both_columns_on_small_data(tmp_path):
@@ -466,15 +461,12 @@ def test_views_are_rows_of_every_camera(tmp_path):
     assert sorted(cameras) == sorted(egoprocel.VIEWS)
 
 
-TOYS = {"videos": 2, "duration": 8.0}
-SMALL = ("train.iterations=2", "train.frames=4", "train.hidden=4", "train.dim=4")
-
-
 @pytest.mark.slow
 def test_a_table_of_conv4c_maps_of_toy_videos(conv4c, tmp_path, capsys):
     words = ["experiment", "main", "--seeds", "1", "--steps", "3", "--quiet", "--data", "toy"]
-    words += ["--toy", *(f"{key}={value}" for key, value in TOYS.items())]
-    words += ["--set", *SMALL, "--jobs", "1", "--out", str(tmp_path), *conv4c]
+    words += ["--toy", "videos=2", "duration=8.0"]
+    small = ["train.iterations=2", "train.frames=4", "train.hidden=4", "train.dim=4"]
+    words += ["--set", *small, "--jobs", "1", "--out", str(tmp_path), *conv4c]
     words += ["--rows", "tc3i + procut", "tc3i + kmeans", "tc3i + subset"]
     assert main([*words, "--plot", str(tmp_path / "table.svg")]) == 0
     printed = capsys.readouterr().out

@@ -28,7 +28,7 @@ def parts(shared_data):
     """Part -> the true labels of each of its tasks."""
     from stepcut.paper.datasets import load
 
-    found: dict[str, list[Labels]] = {part: [] for part in PARTS}
+    found = {part: [] for part in PARTS}
     for task in load("egoprocel", shared_data / "egoprocel"):
         true = {name: timeline for name, timeline in task.timelines.items() if len(timeline)}
         blank = {name: Timeline(duration=timeline.end) for name, timeline in true.items()}
