@@ -1,4 +1,4 @@
-"""The procedure graph: learning, robustness, exact likelihood, exports."""
+"""The procedure graph: learning, robustness, exact likelihood, exports; real recipes against their true graphs."""
 
 import json
 import math
@@ -16,6 +16,7 @@ from stepcut.errors import OptionError, ProcedureError
 from stepcut.order import ProcedureGraph, learn_graph
 from stepcut.order.graph import next_weights
 from stepcut.order.learn import close_order, main_places, order_likelihood, reduce_order
+from stepcut.paper.datasets import load
 
 DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
 
@@ -266,3 +267,28 @@ def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap():
     assert not any(
         one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place]
     )
+
+
+def edge_f1(task):
+    true = np.zeros((len(task.steps),) * 2, dtype=bool)
+    for before, after in task.graph or ():
+        true[task.steps.index(before), task.steps.index(after)] = True
+    edges = {(a, b) for a, b in np.argwhere(reduce_order(close_order(true))).tolist()}
+    walks = [
+        [task.steps.index(s.step) for s in video.timeline]
+        for video in task
+        if video.timeline is not None
+    ]
+    found = learn_graph(walks).edges
+    return 2 * len(found & edges) / (len(found) + len(edges))
+
+
+@pytest.mark.data
+def test_the_graphs_of_real_recipes_are_found(shared_data):
+    tasks = [
+        task
+        for task in load("captaincook4d", shared_data / "captaincook4d")
+        if task.graph is not None
+    ]
+    assert len(tasks) == 5
+    assert np.mean([edge_f1(task) for task in tasks]) >= 0.80

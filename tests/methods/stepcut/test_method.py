@@ -1,4 +1,4 @@
-"""The default method keeps its contract and finds the steps of toy kitchens: repeats, free order, background."""
+"""The default method keeps its contract and finds the steps of toy kitchens, and of real recordings."""
 
 from itertools import pairwise
 
@@ -8,7 +8,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from stepcut.errors import FeatureError, OptionError
 from stepcut.evaluation import score
-from stepcut.methods import StepCut
+from stepcut.methods import METHODS, StepCut
+from stepcut.paper.datasets import load
 from stepcut.toy import toy_features
 
 RATE = 2.0
@@ -220,3 +221,37 @@ def test_more_videos_than_take_part_in_discovery_join_later(monkeypatch):
 def test_what_cannot_be_learned_from_is_refused(given, videos, error, words):
     with pytest.raises(error, match=words):
         StepCut(**{"steps": 2, **given}).fit(videos)
+
+
+def recipe(root, name, backbone):
+    task = next(task for task in load("captaincook4d", root / "captaincook4d") if task.name == name)
+    rows, true = [], []
+    for video in task.with_features(backbone):
+        if video.timeline is not None:
+            rows.append(video.read_features(backbone))
+            labels = np.zeros(len(rows[-1]), dtype=np.int64)
+            for segment in video.timeline:
+                labels[round(segment.start) : round(segment.end)] = (
+                    task.steps.index(segment.step) + 1
+                )
+            true.append(labels)
+    return rows, true, len(set(np.concatenate(true)) - {0})
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "backbone", "least"),
+    [("Microwave Egg Sandwich", "pe_core_b16", 55), ("Spiced Hot Chocolate", "omnivore", 57)],
+)
+def test_far_above_the_clock(shared_data, name, backbone, least):
+    rows, true, steps = recipe(shared_data, name, backbone)
+    uniform = score(METHODS["uniform"](steps=steps).fit(rows).labels_, true).f1
+    found = score(StepCut(steps=steps).fit(rows).labels_, true).f1
+    assert found > least
+    assert found > uniform + 10
+
+
+@pytest.mark.data
+def test_the_number_of_steps_by_itself(shared_data):
+    rows, _, steps = recipe(shared_data, "Tomato Mozzarella Salad", "pe_core_b16")
+    assert abs(StepCut().fit(rows).steps_ - steps) <= 0.3 * steps

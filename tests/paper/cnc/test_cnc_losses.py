@@ -1,4 +1,4 @@
-"""The losses against loops written from the equations; gradients and invariances."""
+"""The losses and soft-DTW against loops written from the equations; gradients and invariances."""
 
 import cnc_oracles as oracles
 import pytest
@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from stepcut.paper.cnc import losses
+from stepcut.paper.cnc.losses import soft_dtw
 from stepcut.paper.cnc.settings import Losses
 
 SECONDS = torch.tensor([60.0, 25.0, 90.0, 40.0], dtype=torch.float64)
@@ -138,3 +139,81 @@ def test_cidm_without_a_gradient_trains_tcc_alone():
     (gradient,) = torch.autograd.grad(still["loss"], u, retain_graph=True)
     (expected,) = torch.autograd.grad(losses.tcc(u, t), u)
     torch.testing.assert_close(gradient, expected)
+
+
+LENGTHS = torch.tensor([[5, 7], [3, 4], [5, 1]])
+
+
+@pytest.fixture(params=["loop", "diagonals"])
+def path(request, monkeypatch):
+    """The compiled loop, and what a GPU does."""
+    name = request.param
+    if name == "diagonals":
+        monkeypatch.setattr(losses, "_align", on_diagonals)
+    return name
+
+
+def on_diagonals(cost, gamma, ends):
+    found = losses._align_on_gpu(torch.from_numpy(cost), gamma, torch.from_numpy(ends))
+    return tuple(x.numpy() for x in found)
+
+
+def make_costs(batch=3, rows=5, columns=7, scale=3.0):
+    random = torch.Generator().manual_seed(0)
+    return torch.rand(batch, rows, columns, generator=random, dtype=torch.float64) * scale
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("gamma", [0.01, 0.1, 1.0, 10.0])
+def test_soft_dtw_equals_the_loop(gamma):
+    cost = make_costs()
+    expected = [oracles.soft_dtw(c.numpy(), gamma) for c in cost]
+    assert soft_dtw(cost, gamma).tolist() == pytest.approx(expected, rel=1e-12)
+    assert soft_dtw(cost.float(), gamma).tolist() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.usefixtures("path")
+def test_lengths_leave_padding_out():
+    cost = make_costs()
+    pairs = zip(cost.numpy(), LENGTHS.tolist(), strict=True)
+    expected = [oracles.soft_dtw(c[:n, :m]) for c, (n, m) in pairs]
+    padded = cost.clone()
+    padded[1, 3:] = torch.nan
+    padded.requires_grad_()
+    values = soft_dtw(padded, lengths=LENGTHS)
+    assert values.tolist() == pytest.approx(expected, rel=1e-12)
+    (gradient,) = torch.autograd.grad(values.sum(), padded)
+    assert torch.isfinite(gradient).all()
+    assert (gradient[1, 3:] == 0).all()
+    assert (gradient[1, :, 4:] == 0).all()
+
+
+@pytest.mark.usefixtures("path")
+def test_the_gradient_of_soft_dtw_is_exact():
+    cost = make_costs().requires_grad_()
+    assert torch.autograd.gradcheck(lambda c: soft_dtw(c, 0.3), cost)
+    assert torch.autograd.gradcheck(lambda c: soft_dtw(c, 0.1, LENGTHS), cost)
+
+
+@pytest.mark.usefixtures("path")
+def test_range_of_floats_forbidden_cells_and_nan():
+    # Costs whose exponentials are 0 or infinite in any float, and an alignment that begins dear and ends cheap.
+    cost = make_costs(scale=1e4) - 3e3
+    cost[:, 0, 0] = 1e6
+    cost.requires_grad_()
+    values = soft_dtw(cost, 0.01)
+    expected = [oracles.soft_dtw(c, 0.01) for c in cost.detach().numpy()]
+    assert values.tolist() == pytest.approx(expected, rel=1e-12)
+    (gradient,) = torch.autograd.grad(values.sum(), cost)
+    assert torch.isfinite(gradient).all()
+    assert gradient[:, 0, 0].tolist() == pytest.approx([1.0] * 3)
+    cost = make_costs(batch=2)
+    cost[0, 2, :6] = torch.inf  # one way through row 2 is left
+    cost[1, 2, 3] = torch.nan
+    cost.requires_grad_()
+    values = soft_dtw(cost, 0.1)
+    assert torch.isfinite(values[0])
+    assert torch.isnan(values[1])
+    (gradient,) = torch.autograd.grad(values[0], cost)
+    assert (gradient[0, 2, :6] == 0).all()
+    assert float(gradient[0, 2, 6]) == pytest.approx(1.0)

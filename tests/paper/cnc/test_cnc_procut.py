@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stepcut.methods.baselines import KMeans
-from stepcut.paper.cnc.procut import ProCut, Subset, chain, fuzzy_c_means, memberships
+from stepcut.paper.cnc.procut import ProCut, chain, fuzzy_c_means, memberships
 
 
 def kitchen(rate, seed=0, noise=0.9):
@@ -62,16 +62,6 @@ def test_as_the_authors_code_numbers_have_an_order_and_videos_are_joined():
     assert joined.labels_[0].tolist() == joined.labels_[1][::-1].tolist()
     half = ProCut(steps=2, change="numbers", **smooth).fit(videos)  # |k - l| / K is a half
     assert [len(set(labels.tolist())) for labels in half.labels_] == [2, 2]
-
-
-def test_the_default_of_subset_selection_is_ten_states_per_step():
-    rng = np.random.default_rng(0)
-    videos = [rng.normal(size=(60, 4)).astype(np.float32) for _ in range(2)]
-    plain, ten, five = (
-        Subset(steps=3, states=states).fit(videos).state() for states in (None, 30, 15)
-    )
-    assert all(np.array_equal(plain[key], ten[key]) for key in plain)
-    assert any(not np.array_equal(plain[key], five[key]) for key in plain)
 
 
 def textbook(x, centres, m, turns):

@@ -58,13 +58,6 @@ def test_what_macos_leaves_beside_every_file_is_passed_over(name, tmp_path):
     assert find_dataset(name).examine(root) == before
 
 
-def test_an_unknown_name_or_view():
-    with raises(OptionError, "'egoprocel'?", value="egoprocl"):
-        load("egoprocl", ".")
-    with raises(OptionError, setting="view", value="front", allowed=[*egoprocel.VIEWS]):
-        load("egoprocel", ".", view="front")
-
-
 # ---------------------------------------------------------------------- EgoProceL
 
 
@@ -82,16 +75,6 @@ def test_egoprocel_tree(tmp_path):
         [Segment(0, 2, "open"), Segment(2, 4, "close"), Segment(4, 5, "open")],
         video="ToyBike(MECCANO)_1",
     )
-
-
-@pytest.mark.parametrize(
-    ("view", "camera"),
-    [("top", "7151020"), ("back", "6510211"), ("left", "8421130"), ("right", "7151062")],
-)
-def test_egoprocel_views(view, camera, tmp_path):
-    tasks = load("egoprocel", trees.egoprocel_tree(tmp_path), view=view)
-    sandwich = next(task for task in tasks if task.name == "Sandwich")
-    assert [video.name for video in sandwich] == [f"S07_Sandwich_{camera}-100"]
 
 
 def test_egoprocel_reports_missing_and_inconsistent_files(tmp_path):
