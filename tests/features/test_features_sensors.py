@@ -79,7 +79,7 @@ def test_bursts_keep_the_length_and_times_too_dense_are_refused(tmp_path):
     (tmp_path / "dense.csv").write_text("time,x,y\n" + lines)
     (tmp_path / "huge.csv").write_text("time,x,y\n-1e308,1,1\n0,1,1\n1e308,1,1\n")
     found, failures = load_sensors(tmp_path, 50)
-    assert [one.name for one in found] == ["good"]
+    assert [one.name for one in found] == ["a", "good"]
     assert sorted(failure.name for failure in failures) == ["dense", "huge"]
     assert all("1,000,000 samples per second" in str(failure.error) for failure in failures)
 
