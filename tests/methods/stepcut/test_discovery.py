@@ -20,7 +20,13 @@ from stepcut.methods.stepcut.restarts import (
     pairwise_agreement,
     usual_times,
 )
-from stepcut.methods.stepcut.slow_features import centre, refined_axes, slow_axes, soft_normalise
+from stepcut.methods.stepcut.slow_features import (
+    centre,
+    refined_axes,
+    slow_axes,
+    smooth,
+    soft_normalise,
+)
 
 
 @pytest.mark.parametrize("seed", range(5))
