@@ -244,7 +244,7 @@ def test_any_exception_of_the_decoder_is_the_videos_failure(tmp_path, monkeypatc
             look(film)  # where it is asked for that at all
 
 
-def test_odd_duration_tags_say_nothing_and_pictures_of_gigabytes_are_not_decoded(tmp_path):
+def test_duration_tags_say_nothing_and_a_picture_that_claims_gigabytes_is_not_decoded(tmp_path):
     film = make_film(tmp_path / "film.mkv")
     data = film.read_bytes()
     assert data.count(b"00:00:02.000000000") == 1

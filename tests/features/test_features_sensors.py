@@ -64,7 +64,7 @@ def test_header_delimiter_and_time_change_nothing(tmp_path):
     np.testing.assert_array_equal(read(write(file, both, "time,ms,x,y")), one)  # no sensor
 
 
-def test_bursts_keep_the_length_and_times_too_dense_are_refused(tmp_path):
+def test_bursts_of_times_keep_the_length_and_times_too_dense_are_refused(tmp_path):
     # Of 50 samples per second, each ten arrive within microseconds.
     samples = record(0)
     number = np.arange(len(samples))

@@ -120,7 +120,7 @@ def _made(noise, rows):
     return [centre(video + noise * rng.normal(size=video.shape)) for video in videos]
 
 
-def test_noisy_features_are_smoothed_over_a_quarter_of_a_step_and_others_over_less():
+def test_noisy_features_are_smoothed_over_a_quarter_of_a_step_and_many_short_videos_over_less():
     assert choose_width(_made(3.0, 80), 5) == 20
     little, less = choose_width(_made(0.7, 80), 5), choose_width(_made(0.3, 80), 5)
     # Where smoothing takes n and leaves s, sqrt(n / s): the noise is 0.49, then 0.09, against steps of about 1.
