@@ -79,6 +79,8 @@ def test_boundaries():
     # 4 and 10 against 4.5, 9 and 10.
     assert agree([(ANN, BOB)]).boundaries == pytest.approx(2 * 2 / 5)
     assert np.isnan(agree([(Timeline([]), Timeline([]))]).kappa)
+    # The longest disagreement comes first.
+    assert agree([(ANN, BOB)]).disagreements[0] == (4.5, 9.0, "stir", "wait")
     exact = Timeline([Segment(0, 4, "pour"), Segment(4, 9.9996, "stir")], 9.9996)
     rounded = Timeline([Segment(0.001, 4, "pour"), Segment(4, 9.999, "stir")], 9.9996)
     assert agree([(exact, rounded)]).boundaries == 1
