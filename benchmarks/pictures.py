@@ -30,16 +30,14 @@ from stepcut.app.server import Running
 from stepcut.app.state import OtherTimelines
 from stepcut.app.workspace import Workspace
 from stepcut.colours import BACKGROUND_COLOUR, colour
-from stepcut.evaluation import score
-from stepcut.methods import METHODS
 from stepcut.paper.datasets import load
+from stepcut.paper.experiments.figure import draw_figure
 from stepcut.progress import Bar
 from stepcut.show import plots
 from stepcut.show.plots import compare, styled
 from stepcut.show.report import make_report
 from stepcut.timeline import Timeline
-from stepcut.toy import make_kitchen, toy_features
-from stepcut.version import __version__
+from stepcut.toy import make_kitchen
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu"]
@@ -49,8 +47,6 @@ LOADED = """[...document.images].every((image) => image.complete && image.natura
 RECIPE, BACKBONE = "Microwave Mug Pizza", "omnivore"
 """A test recipe."""
 STRONG, PALE = colour(0), "#a9c1dc"
-NOISE = 1.5
-"""Three times the default noise of the toy."""
 
 
 def main() -> None:
@@ -224,26 +220,10 @@ def draw_timelines(rows: Sequence[tuple[str, Timeline, str]], under: str, file: 
     plots.save(figure, file)
 
 
-@styled
 def segmenters(images: Path) -> None:
-    """Draw one toy video segmented by each method, under its true steps."""
-    rows, lines = toy_features(videos=8, seed=0, noise=NOISE)
-    rows = [video - video.mean(axis=0) for video in rows]
-    pairs = zip(rows, lines, strict=True)
-    true = [line.labels(np.arange(len(one)) + 0.5) + 1 for one, line in pairs]
-    steps = lines[0].steps
-    bars = [("true steps", lines[0], "")]
-    for name, kind in METHODS.items():
-        labels = kind(steps=len(steps), seed=0).fit(rows).labels_
-        result = score(labels, true)
-        # A cluster has the name of its matched step; an unmatched one is grey.
-        names = [steps[result.matching[k] - 1] if k in result.matching else f"cluster {k}"
-                 for k in range(len(steps))]  # fmt: skip
-        line = Timeline.from_labels(labels[0], rate=1, steps=names)
-        bars.append((name, line, f"{result.f1:.0f}"))
-    note = f"Toy video 0 of seed 0, noise {NOISE}; grey: background or no match; right: F1 (strict) of "
-    note += f"all 8 videos, K = {len(steps)}; stepcut {__version__}"
-    draw_timelines(bars, note, images / "cut.svg")
+    """Draw one video of the toy kitchen segmented by several methods, under its true steps."""
+    rows = ["stepcut", "procut", "asot", "kmeans", "subset", "uniform", "random"]
+    print(draw_figure(images / "cut.svg", "toy", rows=rows, steps="true"))
 
 
 # ------------------------------------------------------------------ the README

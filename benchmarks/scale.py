@@ -19,11 +19,8 @@ from extract import measure as timed
 from stepcut.features.extract import extract
 from stepcut.features.video.sample import sample_frames
 from stepcut.parallel.engine import Local, count_cores
-from stepcut.progress import duration
 from stepcut.version import __version__
 
-HOURS, CORES = 62, 100
-"""EgoProceL on a cluster."""
 Costs = dict[str, Any]
 
 
@@ -48,7 +45,6 @@ def measure(rounds: int) -> Costs:
         "version": __version__,
         "cpu_frame": workers.pop("cpu_frame"),
         "cpu_decode": decode,
-        "cpu_step": measure_step(),
         "efficiency": workers["efficiency"],
         "measured": {**workers, "memory": memory},
     }
@@ -86,23 +82,6 @@ def measure_workers(films: list[Path], folder: Path, rounds: int) -> dict[str, A
     }
 
 
-def measure_step(steps: int = 300) -> float:
-    """CPU seconds of one training iteration on vectors of 1,280 numbers, on one core."""
-    import torch
-
-    from stepcut.paper.cnc.embedder import Embedder
-
-    torch.set_num_threads(1)
-    random = np.random.default_rng(0)
-    features = [random.normal(size=(600, 1280)).astype(np.float32) for _ in range(5)]
-    took = []
-    for count in (5, steps, 2 * steps):  # the first compiles; the difference of the others counts
-        begin = time.process_time()
-        Embedder.of(device="cpu", iterations=count, patience=count, rate=2).fit(features)
-        took.append(time.process_time() - begin)
-    return (took[2] - took[1]) / steps
-
-
 def figures(costs: Costs) -> str:
     """The measurements."""
     m = costs["measured"]
@@ -117,10 +96,6 @@ def figures(costs: Costs) -> str:
         ),
         "a frame, decoded and embedded, on one core": f"{1000 * costs['cpu_frame']:.1f} ms, "
         f"of which {1000 * costs['cpu_decode']:.1f} ms decoding",
-        "a training iteration on vectors, on one core": f"{1000 * costs['cpu_step']:.1f} ms",
-        f"{HOURS} hours of video at {FPS} frames per second, {CORES} cores": duration(
-            HOURS * 3600 * FPS * costs["cpu_frame"] / (CORES * costs["efficiency"])
-        ),
     }
     head = f"stepcut {costs['version']}, {m['cores']} cores ({costs['machine']}): {m['frames']} frames "
     head += f"of 640x480 videos, {m['rounds']} interleaved runs, medians.\n\n| | |\n|---|---|"
