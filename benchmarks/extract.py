@@ -1,4 +1,4 @@
-"""Measure the speed of feature extraction against its limit, and the memory for an hour of video.
+"""Measure the speed of feature extraction against its limit, the cost of Ray, and the memory of a worker.
 
     python benchmarks/extract.py [VIDEOS...] [--device cuda] [--only speed]
 
@@ -10,6 +10,7 @@ medians are shown.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import tempfile
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,12 @@ import av
 import numpy as np
 
 from shared import arguments
+from stepcut.errors import ExtraNeeded
 from stepcut.features.backbones import load_backbone
 from stepcut.features.extract import extract
 from stepcut.features.find import find_videos
 from stepcut.features.video.sample import sample_frames
-from stepcut.parallel.engine import Local
+from stepcut.parallel.engine import Local, Ray
 
 FPS = 2
 BOTTLE = Path(__file__).resolve().parents[2] / "shared" / "data" / "g1_bottle" / "videos"
@@ -61,9 +64,11 @@ def main() -> None:
                 wall, cpu = map(middle, gains.T.tolist())
                 print(f"\n{name}: decoding, exact over --fast: CPU time {cpu}, wall time {wall}")
         if args.only in ("memory", None):
-            film = make_long_film(Path(folder, "long.mp4"), 60)
-            size, peak = film.stat().st_size / 1e6, peak_of_worker(film, args.device)
-            print(f"\nAn hour of 1080p, {size:.0f} MB: {peak:.0f} MB in the worker")
+            print()
+            for minutes in (1, 16, 60):
+                film = make_long_film(Path(folder, f"long{minutes}.mp4"), minutes)
+                peak = peak_of_worker(film, args.device)
+                print(f"Peak of a worker, {minutes} minutes of 1080p: {peak:.0f} MB")
 
 
 def measure(ways: dict[Any, tuple[Run, int]], rounds: int) -> dict[Any, np.ndarray]:
@@ -79,7 +84,10 @@ def measure(ways: dict[Any, tuple[Run, int]], rounds: int) -> dict[Any, np.ndarr
 
 def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> None:
     """Print the rates of decoding, network and both, and the ratio to the limit."""
-    network, engine = load_backbone(device=device), Local()
+    network = load_backbone(device=device)
+    engines: dict[str, Any] = {"stepcut": Local(), "stepcut, one worker": Local(1)}
+    with contextlib.suppress(ExtraNeeded):
+        engines["stepcut on Ray"] = Ray(os.cpu_count())
     on_gpu = str(getattr(network, "device", "cpu")).startswith("cuda")
     some = [picture for v in videos[:4] for _, picture in sample_frames(v, FPS, network.size)]
     frames = np.stack(some * (-(-512 // len(some)) if on_gpu else 1))
@@ -90,7 +98,7 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
         for at in range(0, len(frames), batch):
             network.extract(frames[at : at + batch])
 
-    def extract_all() -> None:  # hashing, decoding, network, storing; the workers are warm
+    def extract_all(engine: Any) -> None:  # hashing, decoding, network, storing; workers are warm
         with tempfile.TemporaryDirectory() as cache:
             extract(videos, network, fps=FPS, cache=cache, engine=engine, strict=True)
 
@@ -98,15 +106,16 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
         "decode, videos in parallel": (decoding(videos, len(videos)), count),
         "decode, one after another": (decoding(videos, 1), count),
         "network": (run_network, len(frames)),
-        "stepcut": (extract_all, count),
+        **{name: (partial(extract_all, engine), count) for name, engine in engines.items()},
     }
     spent = measure(ways, rounds)
-    engine.close()
+    for engine in engines.values():
+        engine.close()
     print(f"\n{name}: {len(videos)} videos, {count} frames, {network!r}, {rounds} rounds")
     for way, times in spent.items():
         wall, cpu = np.median(times, axis=0)
         print(f"  {way:<27} {1 / wall:8.1f} frames/s   {1000 * cpu:6.1f} ms of CPU time per frame")
-    a, b, c, ours = spent.values()
+    a, b, c, ours, *_ = spent.values()
     limit = np.maximum(np.minimum(a, b), c) if on_gpu else np.minimum(a, b) + c
     for clock, reached in zip(("wall", "CPU"), (limit / ours).T.tolist(), strict=True):
         print(f"  share of the limit, {clock} time: {middle(reached)}")

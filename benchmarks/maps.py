@@ -1,10 +1,10 @@
 """The paper's embedder on conv4c maps of the knot-tying videos: every loss and segmenter, with
 stepcut's settings, as published and as released (reports/experiments.md).
 
-    python benchmarks/maps.py train VIDEOS_DIR --weights W -o embedded/ [--seconds 500]    on a GPU
+    python benchmarks/maps.py train VIDEOS_DIR --weights W -o embedded/    on a GPU
     python benchmarks/maps.py cut embedded/ --labels GESTURES_DIR
 
-After `--seconds` no further run starts; what is in `embedded/` is not repeated.
+What is in `embedded/` is not repeated.
 """
 
 from __future__ import annotations
@@ -65,10 +65,8 @@ def extract(videos: Path, weights: Path, out: Path, device: str) -> None:
     np.save(out / "maps.npy", np.concatenate(list(maps.values())))
 
 
-def train(
-    videos: Path, weights: Path, out: Path, seeds: int, seconds: float, device: str, workers: int
-) -> None:
-    """Extract maps of all frames, and train every run that time allows."""
+def train(videos: Path, weights: Path, out: Path, seeds: int, device: str, workers: int) -> None:
+    """Extract maps of all frames, and train every run."""
     begun = time.time()
     out.mkdir(parents=True, exist_ok=True)
     extract(videos, weights, out, device)
@@ -78,14 +76,14 @@ def train(
     ]
     runs = [run for run in runs if not (out / run.file).exists()]
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        work = [pool.submit(train_one, run, out, device, begun + seconds) for run in runs]
+        work = [pool.submit(train_one, run, out, device) for run in runs]
         for number, done in enumerate(as_completed(work), 1):
             outcome = done.exception() or done.result()
             print(f"{time.time() - begun:.0f} s, {number} of {len(runs)}: {outcome}", flush=True)
     (out / "maps.npy").unlink()
 
 
-def train_one(run: Run, out: Path, device: str, until: float) -> str:
+def train_one(run: Run, out: Path, device: str) -> str:
     """Train one embedder, store the embeddings of all videos, and report the loss."""
     import torch
 
@@ -93,8 +91,6 @@ def train_one(run: Run, out: Path, device: str, until: float) -> str:
     from stepcut.paper.cnc.settings import preset_settings
 
     begun = time.time()
-    if begun > until:
-        return f"{run.file}: no time left"
     torch.set_num_threads(2)
     with np.load(out / "knots-pooled.npz") as pooled:
         lengths = {video: len(pooled[video]) for video in pooled}
@@ -180,14 +176,12 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, default=Path("maps"))
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--workers", type=int, default=1, help="parallel processes")
     parser.add_argument("--labels", type=Path)
     args = parser.parse_args()
     if args.step == "train":
-        work = (args.seeds, args.seconds, args.device, args.workers)
-        train(args.given, args.weights, args.out, *work)
+        train(args.given, args.weights, args.out, args.seeds, args.device, args.workers)
     else:
         cut(args.given, args.labels, args.workers)
 

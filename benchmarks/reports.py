@@ -1,4 +1,4 @@
-"""Make the reports: `make reports`, or `make reports ONLY="scale demo"`.
+"""Make the reports: `make reports`, or `make reports ONLY="demo groups"`.
 
 Runs the script of every report that does not name the present version, so a second call goes on
 where the first stopped. Figures are kept in --work, data are in --data (`stepcut data info`).
@@ -36,7 +36,7 @@ TABLE = {
     "demo": Report("demo.py", 4),
     "effort": Report("effort.py", 90, "{data} {knots} {work}"),
     "experiments": Report("experiments.py", 60, "{data} --out {work} --write {report}"),
-    "features": Report("extract.py", 15, page="speed"),
+    "features": Report("extract.py", 15, "", "none", page="speed"),
     "graph": Report("use.py", 1, COOK, "none", "graph"),
     "groups": Report("groups.py", 5, "{data}/captaincook4d"),
     "parts": Report("parts.py", 30, "{data}/captaincook4d --keep {keep}", page="parts"),
@@ -45,7 +45,6 @@ TABLE = {
     "quality": Report("quality.py", 30, "{data} {knots} --keep {keep}"),
     "recipes": Report("recipes.py", 13, f"{COOK} --keep {{work}}/recipes.jsonl"),
     "reliability": Report("soak.py", 70, "3600", "0 to 5", "soak"),
-    "scale": Report("scale.py", 20, "", "none", "figures"),
     "teach": Report("teach.py", 60, f"{COOK} {KNOTS} --keep {{keep}}"),
 }
 BY_HAND = {"sensors": "made with the commands in it", "what-did-not-work": "rejected ideas"}

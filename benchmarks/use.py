@@ -1,5 +1,5 @@
-"""Judge orders: `python benchmarks/use.py DATA [MORE]`, the graph and the next step from true step
-sequences of CaptainCook4D, each beside something simpler.
+"""Judge the graph from true step sequences of CaptainCook4D, beside a simpler one:
+`python benchmarks/use.py DATA [MORE]`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from shared import arguments, is_wrong
 from stepcut.evaluation.evaluate import reduce_edges
-from stepcut.order import ProcedureGraph, learn_graph
+from stepcut.order import learn_graph
 from stepcut.order.learn import count_first, insert_relations, reduce_order
 from stepcut.paper.datasets import Task, TaskVideo, load
 from stepcut.tables import Cell, Table
@@ -67,31 +67,6 @@ def graph_table(tasks: Sequence[Task]) -> Table:
     return with_mean(Table(["recipe", "videos", "clean", *names], rows, title, notes))
 
 
-def most_frequent(graph: ProcedureGraph, done: Walk) -> Walk:
-    """The baseline: steps by how often they followed the last one, then by how often they occur."""
-    last, after = done[-1] if done else -1, graph.transitions
-    return sorted(graph.steps, key=lambda s: (-after.get((last, s), 0), -graph.occurs[s], s))
-
-
-def next_table(tasks: Sequence[Task]) -> Table:
-    """Top-1 and top-3 of the next step, each recording predicted from the others."""
-    rows: list[list[Cell]] = []
-    for task in tasks:
-        walks, hits = [walk_of(task, video) for video in task], []
-        for place, walk in enumerate(walks):
-            graph = learn_graph([other for at, other in enumerate(walks) if at != place])
-            for length, step in enumerate(walk):
-                ours = [s for s, _ in graph.next(walk[:length])]
-                guesses = (ours, most_frequent(graph, walk[:length]))
-                hits.append([step in guess[:top] for guess in guesses for top in (1, 3)])
-        rows.append([task.name, *(100 * np.mean(hits, axis=0)).tolist()])
-    columns = ["recipe", "ours top-1", "ours top-3", "frequent top-1", "frequent top-3"]
-    note = "Leaving one recording out; frequent: the step that most often followed the last one."
-    return with_mean(
-        Table(columns, rows, "The next step from true sequences, percent right", [note])
-    )
-
-
 def with_mean(table: Table) -> Table:
     """The table with a row of means under it."""
     columns = list(zip(*table.rows, strict=True))[1:]
@@ -106,7 +81,7 @@ def main() -> None:
     every = [task for folder in folders for task in load("captaincook4d", folder)]
     tasks = [task for task in every if task.graph is not None]
     print(f"stepcut {__version__}, CaptainCook4D, {len(tasks)} recipes")
-    print(f"\n{graph_table(tasks)}\n\n{next_table(tasks)}")
+    print(f"\n{graph_table(tasks)}")
 
 
 if __name__ == "__main__":

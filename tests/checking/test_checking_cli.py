@@ -80,6 +80,9 @@ def test_a_broken_rule_is_an_alarm_and_a_wrong_one_an_error(tmp_path, capsys):
     assert "none.toml: this file of rules does not exist" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words", [["check"], ["check", "--json"], ["segment"], ["segment", "--workers", "1"]]
+)
 def test_results_appear_at_once_and_a_broken_file_loses_none(words, tmp_path, capsys, monkeypatch):
     good = feature_file(tmp_path, [0, 1, 2, 3])
     videos = [good, str(tmp_path / "absent.mp4"), str(shutil.copy(good, tmp_path / "last.npy"))]

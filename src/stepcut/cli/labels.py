@@ -72,7 +72,8 @@ def budget(args: argparse.Namespace) -> int:
 
 
 def group_names(places: Sequence[str]) -> list[str]:
-    """>>> group_names(["novices/", "experts/labels.csv"]), group_names(["novices/"])
+    """
+    >>> group_names(["novices/", "experts/labels.csv"]), group_names(["novices/"])
     (['novices', 'labels'], [''])
     """
     stems = [Path(place).stem for place in places]

@@ -101,7 +101,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def _spread_settings(words: Sequence[str]) -> list[str]:
-    """>>> _spread_settings(["videos/", "--set", "a=1", "b=2", "-k", "3"])
+    """
+    >>> _spread_settings(["videos/", "--set", "a=1", "b=2", "-k", "3"])
     ['videos/', '--set', 'a=1', '--set', 'b=2', '-k', '3']
     """
     spread: list[str] = []
@@ -200,7 +201,8 @@ def _add_word(parser: argparse._ActionsContainer, spec: str, about: str) -> None
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
-    """>>> usage(make_parser("clips"))
+    """
+    >>> usage(make_parser("clips"))
     'stepcut clips [options] PROCEDURE -o DIR'
     """
     parts = [parser.prog, "[options]"]

@@ -108,6 +108,9 @@ function show(time) {
   }
 }
 
+store.addEventListener("goto", ({ detail }) =>
+  choose(store.data.videos.findIndex(({ name }) => name === detail)));
+
 // Show a video at a time, and select the segment there.
 export function choose(place, time = store.times.get(store.data.videos[place].key) || 0) {
   const other = store.data.videos[place].key !== player.key;

@@ -23,6 +23,11 @@ export function changed(what) {
   store.dispatchEvent(new CustomEvent("change", { detail: what }));
 }
 
+// Show a video; stage.js listens.
+export function goTo(name) {
+  store.dispatchEvent(new CustomEvent("goto", { detail: name }));
+}
+
 // Go to a tab; views.js listens.
 export function showView(name) {
   location.hash = `#/${name}`;

@@ -4,8 +4,7 @@
 import { ask, follow, isOpen, work } from "./api.js";
 import { closer, open } from "./dialogs.js";
 import { button, el } from "./dom.js";
-import { choose } from "./stage.js";
-import { current, load, say, send, settled, showView, store } from "./store.js";
+import { current, goTo, load, say, send, settled, showView, store } from "./store.js";
 import { S } from "./strings.js";
 
 export const canTeach = () => store.data.learned && (store.data.taught
@@ -56,7 +55,7 @@ async function listNext(list) {
   if (store.data.learned) list.replaceChildren(el("li", { text: S.suggesting }));
   const { result } = await work("api/suggest", {}).catch(() => ({ result: [] }));
   list.replaceChildren(...result.map(([video, reason]) =>
-    el("li", {}, goTo(video), el("span", { text: reason }))));
+    el("li", {}, leadTo(video), el("span", { text: reason }))));
   if (result.length) list.prepend(el("li", { text: S.teachNext }));
 }
 
@@ -90,7 +89,7 @@ export async function adopt(key) {
     const { result } = await work("api/adopt", { revision: store.data.revision, key });
     await load();
     showView("correct");
-    choose(store.data.videos.findIndex(({ name }) => name === result.video));
+    goTo(result.video);
     say(S.adopted(result.video));
   } catch (error) {
     say(error.message, true);
@@ -100,7 +99,7 @@ export async function adopt(key) {
 // Changes by video: the timeline before above the timeline after.
 function showChanges({ changes, before, after }) {
   const rows = changes.map(({ video, share, labelled }) => el("tr", {},
-    el("td", {}, goTo(video), el("div", { text: labelled ? S.asLabelled : share < 0.005
+    el("td", {}, leadTo(video), el("div", { text: labelled ? S.asLabelled : share < 0.005
       ? S.asBefore : S.another(S.percent(share)) })),
     el("td", { class: "two" }, strip(before[video], after[video], S.before),
       strip(after[video], before[video], S.after))));
@@ -123,6 +122,5 @@ function strip(segments, others, label) {
 }
 
 // Close the dialog and show a video.
-const goTo = (name) => closer(name, () => choose(store.data.videos.findIndex((each) =>
-  each.name === name)), { class: "quiet" });
+const leadTo = (name) => closer(name, () => goTo(name), { class: "quiet" });
 const takeBack = () => send("back", {});
