@@ -42,7 +42,7 @@ from stepcut.toy import make_kitchen
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu"]
 LOADED = """[...document.images].every((image) => image.complete && image.naturalWidth
-  || image.getBoundingClientRect().top > innerHeight)"""
+  || !image.offsetParent || image.getBoundingClientRect().top > innerHeight)"""
 """Whether all pictures in view are there."""
 RECIPE, BACKBONE = "Microwave Mug Pizza", "omnivore"
 """A test recipe."""
