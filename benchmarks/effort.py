@@ -28,8 +28,9 @@ from stepcut.formats import read_folder
 from stepcut.methods import StepCut
 from stepcut.methods.arithmetic import best_pairs
 from stepcut.methods.similar import suggest
-from stepcut.procedure.document import Document, apply
+from stepcut.procedure.document import Document
 from stepcut.procedure.fitting import timeline_of
+from stepcut.procedure.verbs import apply
 from stepcut.tables import Table
 from stepcut.timeline import Timeline, runs
 from stepcut.toy import make_kitchen

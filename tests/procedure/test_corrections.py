@@ -11,8 +11,9 @@ from store_kit import do, edit, events, revision
 
 from stepcut.errors import OptionError
 from stepcut.procedure.corrections import StaleEdit, append, read_log
-from stepcut.procedure.document import LEAST, Document, apply
+from stepcut.procedure.document import Document
 from stepcut.procedure.edits import Edits, go_back
+from stepcut.procedure.verbs import LEAST, apply
 from stepcut.timeline import Segment, Timeline
 
 

@@ -22,8 +22,8 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files import write_json
 from stepcut.procedure.corrections import StaleEdit, append, read_log
-from stepcut.procedure.document import VERBS
 from stepcut.procedure.edits import Edits, go_back, take_back
+from stepcut.procedure.verbs import VERBS
 from stepcut.toy import toy_features
 
 TRUE = toy_features(videos=3, seed=1, dim=8)[1]

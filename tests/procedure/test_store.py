@@ -29,9 +29,9 @@ from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files import cache_dir
 from stepcut.formats import write_folder
 from stepcut.procedure.corrections import StaleEdit
-from stepcut.procedure.document import VERBS
 from stepcut.procedure.edits import Edits, diagnose, go_back, history, restore, take_back
 from stepcut.procedure.learning import read_outline, teach_folder
+from stepcut.procedure.verbs import VERBS
 from stepcut.toy import toy_features
 
 OLD = Path(__file__).parent / "v0_3_0"  # made by stepcut 0.3.0; see the script in commit c009639d

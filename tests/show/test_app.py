@@ -19,7 +19,7 @@ from stepcut.app.watching import Watching, journal_of
 from stepcut.app.workspace import Workspace
 from stepcut.cli.main import main
 from stepcut.errors import OptionError
-from stepcut.procedure.document import VERBS
+from stepcut.procedure.verbs import VERBS
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,8 @@ import msgspec
 
 from stepcut.errors import OptionError, OutputError, ProcedureError, StepcutError
 from stepcut.files import Address, output_errors, read_bytes, sync_folder, wall_clock, write_bytes
-from stepcut.procedure.document import Document, Edit, apply
+from stepcut.procedure.document import Document
+from stepcut.procedure.verbs import Edit, apply
 from stepcut.progress import warn_once
 
 KEPT = 200

@@ -35,7 +35,7 @@ from stepcut.procedure.corrections import (
     read_log,
     replay,
 )
-from stepcut.procedure.document import VERBS, Document, Edit, correct, describe, plain_edit
+from stepcut.procedure.document import Document
 from stepcut.procedure.folder import (
     CURRENT,
     NAME,
@@ -54,6 +54,7 @@ from stepcut.procedure.folder import (
 )
 from stepcut.procedure.learning import read_outline
 from stepcut.procedure.store import base_severity, corrections_in, open_revision, writing
+from stepcut.procedure.verbs import VERBS, Edit, correct, describe, plain_edit
 from stepcut.tables import Table
 
 Change = tuple[Corrections, str, Made]

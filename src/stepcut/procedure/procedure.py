@@ -37,7 +37,7 @@ from stepcut.order.graph import make_plan
 from stepcut.order.orders import number_of
 from stepcut.plugins import drawing
 from stepcut.procedure.corrections import Corrections
-from stepcut.procedure.document import Document, Edit, correct
+from stepcut.procedure.document import Document
 from stepcut.procedure.fitting import fit, timeline_of, with_fingerprint
 from stepcut.procedure.labels import (
     LabelSource,
@@ -59,6 +59,7 @@ from stepcut.procedure.learned import (
 )
 from stepcut.procedure.old import first_corrections
 from stepcut.procedure.store import Change, save
+from stepcut.procedure.verbs import Edit, correct
 from stepcut.progress import Hook, default_hook, silent, warn_once
 from stepcut.settings import build, check_number
 from stepcut.timeline import BACKGROUND, Timeline, is_unnamed
@@ -318,7 +319,7 @@ class Procedure:
         return replace(self, learned=replace(self.learned, videos=paths))
 
     def corrected(self, *edits: Edit) -> "Procedure":
-        """Return the procedure after more edits; `stepcut.procedure.document` has the verbs."""
+        """Return the procedure after more edits; `stepcut.procedure.verbs` has the verbs."""
         made = self.corrections
         for edit in edits:
             made = made.do(edit, correct)

@@ -217,7 +217,7 @@ def read_tasks(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def _as_steps(names: Sequence[str]) -> tuple[str, ...]:
-    """Remove needless spaces; equal names are told apart by their numbers."""
+    """Remove needless spaces; number equal names."""
     named = [" ".join(name.split()) for name in names]
     return tuple(tell_apart(enumerate(named, start=1)).values())
 
