@@ -746,6 +746,14 @@ def test_clicks_are_tapped_moved_removed_and_undone(page, place):
     assert [step for _, step in clicks_of(Edits(place))] == [1]
     press(page, "Control+z", saved="Undone: remove a click")
     assert clicks_of(Edits(place))[0] == (1.0, 0)
+    # A redraw before the answer, such as a late suggestion, keeps the tick.
+    page.evaluate(
+        """() => {
+          const store = document.querySelector("script[type=module]").src.replace("app.js", "store.js");
+          document.querySelector("#taps .whole input").addEventListener("change",
+            () => import(store).then((own) => own.changed("tap")), { once: true });
+        }"""
+    )
     page.locator("#taps").get_by_label("Every step of this video is clicked").check()
     wait_saved(page, "complete")
     assert Edits(place).document.said.videos["one"].complete

@@ -5,7 +5,7 @@ import { askName } from "./dialogs.js";
 import { button, el, icon } from "./dom.js";
 import { codes } from "./codes.js";
 import { choose, playStage, stageSpeed, stageTime } from "./stage.js";
-import { changed, current, edit, recall, remember, say, stepOf, store } from "./store.js";
+import { changed, current, edit, recall, remember, stepOf, store } from "./store.js";
 import { S } from "./strings.js";
 import { askTeach, canTeach } from "./teach.js";
 
@@ -146,7 +146,11 @@ export function removeLast() {
 }
 
 function saveComplete() {
-  const { name } = current();
-  edit({ do: "clicks_complete", video: name, complete: complete.checked })
-    .then((done) => !done && say(S.nothingDone, true));
+  const video = current();
+  video.complete = complete.checked; // what is drawn before the answer keeps the tick
+  edit({ do: "clicks_complete", video: video.name, complete: video.complete }).then((done) => {
+    if (done) return;
+    video.complete = !video.complete;
+    changed("tap");
+  });
 }
