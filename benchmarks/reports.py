@@ -47,7 +47,7 @@ TABLE = {
     "reliability": Report("soak.py", 70, "3600", "0 to 5", "soak"),
     "teach": Report("teach.py", 60, f"{COOK} {KNOTS} --keep {{keep}}"),
 }
-BY_HAND = {"sensors": "made with the commands in it", "what-did-not-work": "rejected ideas"}
+BY_HAND = {"what-did-not-work": "rejected ideas"}
 """Reports without a script, and why."""
 
 
