@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -114,8 +114,8 @@ class StepCut(Method):
         with Stage(progress, "model", unit="models") as stage:
             learned = self._learn(videos, start, ordered, numbered)
             stage.advance()
-            self._keep(learned, directions, centred, ordered)
-            self._calibrate(learned, directions, videos, centred, ordered)
+            self._keep(learned, directions, videos, centred, ordered)
+            self._calibrate(learned, videos, ordered)
             stage.advance()
         back = np.argsort(self._order)
         self.labels_ = [self.labels_[place] for place in back]
@@ -190,6 +190,7 @@ class StepCut(Method):
         self,
         learned: Learned,
         directions: Floats,
+        videos: Sequence[Floats],
         centred: Sequence[Floats],
         constraints: Constraints,
     ) -> None:
@@ -200,23 +201,19 @@ class StepCut(Method):
             chain = build_chain(one, len(rows), self.steps_ + 1)
             self.labels_.append(most_likely(self.model_.posterior(rows, chain)))
         plane, sigma, kind = directions[:, :FEWER], float(learned.sigmas[1]), precision(centred)
-        slow = [smooth(rows @ plane, sigma).astype(kind, copy=False) for rows in centred]
+        slow = [smooth(rows[:, :FEWER], sigma).astype(kind, copy=False) for rows in videos]
         self.appearance_ = learn_appearance(slow, self.labels_, self.steps_, plane, sigma)
-        nearest = [self.appearance_.distance(self.appearance_.view(rows)) for rows in centred]
+        look = replace(self.appearance_, axes=plane.T @ self.appearance_.axes)
+        nearest = [look.distance(look.on_axes(rows @ look.axes)) for rows in slow]
         self.scale_ = float(np.median(np.concatenate(nearest))) or 1.0
         self.dimension_ = len(directions)
 
     def _calibrate(
-        self,
-        learned: Learned,
-        directions: Floats,
-        videos: Sequence[Floats],
-        centred: Sequence[Floats],
-        constraints: Constraints,
+        self, learned: Learned, videos: Sequence[Floats], constraints: Constraints
     ) -> None:
         """Measure the temperature on annotated videos, each held out."""
         known = [(place, one) for place, one in enumerate(constraints) if one is not None]
-        see = partial(_see_as_new, learned, videos, bool(known))
+        see = cache(partial(_see_as_new, learned, videos, bool(known)))
         if len(known) > 1:
             posteriors, _ = see()
             pairs = [(one.as_labels(len(videos[p])), posteriors[p]) for p, one in known]
@@ -229,20 +226,20 @@ class StepCut(Method):
                     for heat in TEMPERATURES
                 ]
                 self.model_ = replace(self.model_, temperature=TEMPERATURES[int(np.argmin(losses))])
-        self._left_out = partial(self._leave_out, see, learned, directions, centred)
+        self._left_out = partial(self._leave_out, see, learned, videos)
 
     def _leave_out(
         self,
         see: Callable[[], tuple[list[Floats], list[int]]],
         learned: Learned,
-        directions: Floats,
-        centred: Sequence[Floats],
+        videos: Sequence[Floats],
     ) -> LeftOut:
         """Every video learned from, seen as if it were new; in the order of `fit`."""
         posteriors, groups = see()
-        plane, sigma = directions[:, :FEWER], float(learned.sigmas[1])
-        some = spread(centred)
-        slow = {p: smooth(centred[p] @ plane, sigma) for p in some}
+        flat, sigma = [rows[:, :FEWER] for rows in videos], float(learned.sigmas[1])
+        plane = np.eye(flat[0].shape[1])
+        some = spread(videos)
+        slow = {p: smooth(flat[p], sigma) for p in some}
         looks = []
         for group in range(max(groups) + 1):
             others = [p for p in some if groups[p] != group] or some[:1]
@@ -252,19 +249,24 @@ class StepCut(Method):
             )
         turn = np.argsort(self._order).tolist()
 
-        def embed(without: int, place: int, kept: Labels | None) -> Floats:
-            rows = centred[turn[place]]
-            return looks[without].view(rows if kept is None else centre(rows[kept]))
+        def view(look: Appearance, p: int) -> Floats:
+            # Smoothing is linear, so it may come before the axes.
+            known = slow.get(p)
+            return look.view(flat[p]) if known is None else look.on_axes(known @ look.axes)
 
-        def novelty(place: int) -> Floats:
-            look = looks[groups[place]]
-            return look.distance(look.view(centred[place])) / self.scale_
+        def embed(without: int, place: int, kept: Labels | None) -> Floats:
+            look, p = looks[without], turn[place]
+            return view(look, p) if kept is None else look.view(centre(flat[p][kept]))
+
+        def novelty(p: int) -> Floats:
+            look = looks[groups[p]]
+            return look.distance(view(look, p)) / self.scale_
 
         return LeftOut(
             [most_likely(posteriors[p]) for p in turn],
             [self.model_.probabilities(posteriors[p]) for p in turn],
             [novelty(p) for p in turn],
-            Computed(lambda p: (looks[groups[p]].view(centred[p]), looks[groups[p]].shown), turn),
+            Computed(lambda p: (view(looks[groups[p]], p), looks[groups[p]].shown), turn),
             embed,
             [groups[p] for p in turn],
         )

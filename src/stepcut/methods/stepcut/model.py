@@ -94,7 +94,11 @@ class Appearance(Kept):
 
     def view(self, rows: Floats) -> Floats:
         """One centred video (T, d) in the embedding, (T, p), rows of length nearly 1."""
-        return soft_normalise(smooth(rows @ self.axes, self.sigma), self.norm)
+        return self.on_axes(smooth(rows @ self.axes, self.sigma))
+
+    def on_axes(self, slow: Floats) -> Floats:
+        """The view of a video that is smoothed and projected already."""
+        return soft_normalise(slow, self.norm)
 
     def distance(self, view: Floats) -> Floats:
         """Distance of each row of a `view` (T, p) to the nearest step, (T,)."""
