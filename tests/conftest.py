@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from kitchen_kit import make_kitchen
 
+from stepcut.cli.main import main
 from stepcut.features.backbones import BACKBONES
 from stepcut.parallel.engine import count_cores
 from stepcut.timeline import Segment, Timeline
@@ -63,6 +64,19 @@ def default_network():
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(BACKBONES, "efficientnet-lite0", load_once)
         yield
+
+
+@pytest.fixture
+def run(capsys):
+    """A function that runs a command, whose exit code must be one of `code`; gives what it printed."""
+
+    def run(*words, code=(0,)):
+        capsys.readouterr()
+        codes = code if isinstance(code, tuple) else (code,)
+        assert main([str(word) for word in words]) in codes, capsys.readouterr().err
+        return capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ import pytest
 
 import stepcut
 from stepcut import plugins
-from stepcut.cli.main import main
 from stepcut.errors import OptionError
 
 OURS = {"stepcut": int, "cnc": float}
@@ -83,7 +82,7 @@ def test_what_the_wing_registers_is_what_a_checkout_finds():
             assert resolve_name(place) is not None
 
 
-def test_a_command_of_another_package(tmp_path, monkeypatch, capsys):
+def test_a_command_of_another_package(tmp_path, monkeypatch, run):
     package = tmp_path / "mypackage"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -96,7 +95,5 @@ def test_a_command_of_another_package(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
     mine = {"hello": "mypackage.hello"}
     monkeypatch.setitem(plugins.WING, "command", {**plugins.WING["command"], **mine})
-    assert main(["hello", "Ann"]) == 5
-    assert capsys.readouterr().out == "hello Ann\n"
-    assert main([]) == 0
-    assert "  hello       greet somebody\n" in capsys.readouterr().out
+    assert run("hello", "Ann", code=5).out == "hello Ann\n"
+    assert "  hello       greet somebody\n" in run().out

@@ -13,7 +13,6 @@ from store_kit import revision
 import stepcut as sc
 from stepcut.app.server import Running
 from stepcut.app.workspace import Workspace
-from stepcut.cli.main import main
 from stepcut.errors import OptionError, ProcedureError
 from stepcut.methods import METHODS, StepCut
 from stepcut.procedure.learning import LearnOptions, described_settings
@@ -93,11 +92,10 @@ def learned(tmp_path_factory):
     return folder
 
 
-def test_the_command_line_and_config_files_refuse_them(learned, capsys, tmp_path):
+def test_the_command_line_and_config_files_refuse_them(learned, run, tmp_path):
     for name, value in [*OURS, ("sede", 3)]:
         words = ["learn", str(learned / "rows"), "-o", str(learned / "no.proc"), "--set"]
-        assert main([*words, f"{name}={json.dumps(value)}", "--quiet"]) == 2
-        said = capsys.readouterr().err
+        said = run(*words, f"{name}={json.dumps(value)}", "--quiet", code=2).err
         assert "did you mean 'seed'?" in said or f"{name}=" in said
     assert not (learned / "no.proc").exists()
     shutil.copytree(learned / "p.proc", tmp_path / "p.proc")

@@ -29,55 +29,46 @@ def feature_file(folder, order):
     return str(path)
 
 
-def test_check_exits_with_0_when_fine_1_with_deviations_and_2_on_an_error(tmp_path, capsys):
-    assert main(["check", "any.proc", str(tmp_path / "absent.mp4")]) == 2
-    assert "absent.mp4" in capsys.readouterr().err
-    assert main(["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
-    assert "no deviation found" in capsys.readouterr().out
-    assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3])]) == 1
-    assert "spread jam was not seen" in capsys.readouterr().out
-    assert main(["check", "any.proc", feature_file(tmp_path, [0, 2, 3]), "--json"]) == 1
-    record = json.loads(capsys.readouterr().out)
+def test_check_exits_with_0_when_fine_1_with_deviations_and_2_on_an_error(tmp_path, run):
+    check = ["check", "any.proc"]
+    assert "absent.mp4" in run(*check, tmp_path / "absent.mp4", code=2).err
+    assert "no deviation found" in run(*check, feature_file(tmp_path, [0, 1, 2, 3])).out
+    flawed = [*check, feature_file(tmp_path, [0, 2, 3])]
+    assert "spread jam was not seen" in run(*flawed, code=1).out
+    record = json.loads(run(*flawed, "--json", code=1).out)
     assert record["missed"][0]["name"] == "spread jam"
     assert [step["seen"] for step in record["steps"]] == ["not seen", "seen", "seen", "seen"]
 
 
-def test_check_exits_with_4_where_too_little_would_be_found(tmp_path, capsys):
+def test_check_exits_with_4_where_too_little_would_be_found(tmp_path, run):
     words = ["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]
     frozen = [*words, "--for", "frozen"]  # a short pause is found in one of ten
-    assert main(frozen) == 4
-    assert "To make it conclusive: label three or more videos" in capsys.readouterr().out
-    assert main([*frozen, "--min-detection", "0"]) == 0
-    assert main([*words, "--for", "half", "--min-detection", "0.9", "--json"]) == 0
-    assert main([*frozen, "--json"]) == 4
-    record = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert "To make it conclusive: label three or more videos" in run(*frozen, code=4).out
+    run(*frozen, "--min-detection", "0")
+    run(*words, "--for", "half", "--min-detection", "0.9", "--json")
+    record = json.loads(run(*frozen, "--json", code=4).out.splitlines()[-1])
     assert (record["verdict"], record["ok"]) == ("inconclusive", False)
     assert record["detection"]["frozen picture"] < 0.5
     wrong = ["check", "any.proc", feature_file(tmp_path, [0, 2, 3])]
-    assert main([*wrong, "--for", "frozen", "--alarm-at", "0.9"]) == 1
-    assert main([*words, "--min-detection", "5"]) == 2
-    assert "--min-detection=5" in capsys.readouterr().err
+    run(*wrong, "--for", "frozen", "--alarm-at", "0.9", code=1)
+    assert "--min-detection=5" in run(*words, "--min-detection", "5", code=2).err
 
 
-def test_a_broken_rule_is_an_alarm_and_a_wrong_one_an_error(tmp_path, capsys):
+def test_a_broken_rule_is_an_alarm_and_a_wrong_one_an_error(tmp_path, run):
     rules = tmp_path / "mine.toml"
     words = ["check", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]
     rules.write_text('rules = ["serve is last", "open jar before serve", "serve at least 9 s"]')
-    assert main([*words, "--rules", str(rules)]) == 0
+    run(*words, "--rules", rules)
     rules.write_text('rules = ["cut bread before spread jam", "serve once"]')
-    capsys.readouterr()
-    assert main([*words, "--rules", str(rules)]) == 1
-    text = capsys.readouterr().out
+    text = run(*words, "--rules", rules, code=1).out
     assert text.startswith("new: 1 rule.\n")
     assert "rule: cut bread before spread jam; spread jam was done at 00:00:" in text
-    assert main([*words, "--rules", str(rules), "--json"]) == 1
-    record = json.loads(capsys.readouterr().out)
+    record = json.loads(run(*words, "--rules", rules, "--json", code=1).out)
     assert (record["verdict"], record["rule"][0]["name"]) == ("deviations", "cut bread")
     rules.write_text('rules = ["cut bred once"]')
-    assert main([*words, "--rules", str(rules)]) == 2
-    assert "did you mean 'cut bread'?" in capsys.readouterr().err
-    assert main([*words, "--rules", "none.toml"]) == 2
-    assert "none.toml: this file of rules does not exist" in capsys.readouterr().err
+    assert "did you mean 'cut bread'?" in run(*words, "--rules", rules, code=2).err
+    told = run(*words, "--rules", "none.toml", code=2).err
+    assert "none.toml: this file of rules does not exist" in told
 
 
 @pytest.mark.parametrize(
@@ -124,27 +115,25 @@ def test_json_reports_a_failed_video_in_its_place_and_suffixes_are_distinct(tmp_
     assert written == ["new.npy.csv", "new.npz.csv"]
 
 
-def test_guide_prints_json_lines_or_draws_itself(tmp_path, capsys):
-    assert main(["guide", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def test_guide_prints_json_lines_or_draws_itself(tmp_path, run):
+    shown = run("guide", "any.proc", feature_file(tmp_path, [0, 1, 2, 3])).out
+    lines = [json.loads(line) for line in shown.splitlines()]
     assert [line["time"] for line in lines[:3]] == [0, 1, 2]
     assert [one["step"] for one in lines[-1]["done"]] == [0, 1, 2, 3]
-    assert main(["guide", "any.proc", feature_file(tmp_path, [0, 1]), "--view"]) == 0
-    shown = capsys.readouterr().out
+    shown = run("guide", "any.proc", feature_file(tmp_path, [0, 1]), "--view").out
     assert "\x1b[H" in shown
     assert shown.endswith("\x1b[?25h")  # the cursor is visible again
-    assert main(["guide", "any.proc", str(tmp_path / "new.mp4")]) == 2
-    assert "learned from feature files" in capsys.readouterr().err
+    told = run("guide", "any.proc", tmp_path / "new.mp4", code=2).err
+    assert "learned from feature files" in told
 
 
 @pytest.mark.parametrize(("trouble", "code"), [("", 0), ("no answer", 5)])
-def test_guide_posts_what_has_alerts(trouble, code, tmp_path, monkeypatch, capsys):
+def test_guide_posts_what_has_alerts(trouble, code, tmp_path, monkeypatch, run):
     got = []
     monkeypatch.setattr(checking, "RETRY_AFTER", (0.0,))
     monkeypatch.setattr(checking, "post", lambda _, record: got.append(record) or trouble)
     words = ["guide", "any.proc", feature_file(tmp_path, [0, 1, 3])]
-    assert main([*words, "--webhook", "http://example.org/hook"]) == code
-    output = capsys.readouterr()
+    output = run(*words, "--webhook", "http://example.org/hook", code=code)
     lines = [json.loads(line) for line in output.out.splitlines()]
     alerted = [line for line in lines if line["alerts"]]
     assert alerted[0]["alerts"][0]["reason"].startswith("cut bread was not seen")
@@ -153,7 +142,7 @@ def test_guide_posts_what_has_alerts(trouble, code, tmp_path, monkeypatch, capsy
     assert [record["time"] for record in got[:1]] == [alerted[0]["time"]]
     assert len(got) == len(alerted) * (1 if not trouble else 2)
     assert ("last attempt" in output.err) == bool(trouble)
-    assert main([*words, "--webhook", "ftp://x"]) == 2
+    run(*words, "--webhook", "ftp://x", code=2)
 
 
 def test_a_video_file_is_followed_frame_by_frame(tiny_task, tmp_path):

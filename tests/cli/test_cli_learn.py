@@ -38,50 +38,44 @@ def place(learned):
     return learned[0]
 
 
-def test_learning_says_what_was_found_and_segment_what_it_saw(learned, kitchen, tmp_path, capsys):
+def test_learning_says_what_was_found_and_segment_what_it_saw(learned, kitchen, tmp_path, run):
     place, out = learned
     assert "3 steps from 2 videos" in out
     assert f"stepcut view {place}" in out
     words = ["segment", str(place), str(next((kitchen / "videos").iterdir()))]
-    assert main(words) == 0
-    assert "00:00:00.0" in capsys.readouterr().out
-    assert main([*words, "-o", str(tmp_path / "new.vtt"), "--quiet"]) == 0
+    assert "00:00:00.0" in run(*words).out
+    run(*words, "-o", tmp_path / "new.vtt", "--quiet")
     assert (tmp_path / "new.vtt").read_text().startswith("WEBVTT")
 
 
-def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(kitchen, tmp_path, capsys):
+def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(kitchen, tmp_path, run):
     (tmp_path / "broken.mp4").write_bytes(b"not a video")
     films = [str(kitchen / "videos"), str(tmp_path / "broken.mp4")]
     words = ["learn", *films, "-o", str(tmp_path / "a.proc"), *QUICK]
-    assert main(words) == 2
-    assert "skipped: broken" in capsys.readouterr().out
-    assert main([*words, "--strict"]) == 2
-    assert "broken.mp4" in capsys.readouterr().err
+    assert "skipped: broken" in run(*words, code=2).out
+    assert "broken.mp4" in run(*words, "--strict", code=2).err
 
 
-def test_a_broken_feature_file_among_many_is_left_out_as_a_video_is(tmp_path, capsys):
+def test_a_broken_feature_file_among_many_is_left_out_as_a_video_is(tmp_path, run):
     random = np.random.default_rng(0)
     for number in range(4):
         np.save(tmp_path / f"v{number}.npy", random.normal(size=(30, 4)))
     np.save(tmp_path / "v1.npy", np.full((30, 4), np.nan))
     (tmp_path / "v2.npy").write_bytes(b"no array")
     words = ["learn", str(tmp_path), "-k", "2", "--quiet", "-o", str(tmp_path / "p.proc")]
-    assert main([*words, "--strict"]) == 2
-    assert "v1.npy: row 0 contains NaN" in capsys.readouterr().err
+    assert "v1.npy: row 0 contains NaN" in run(*words, "--strict", code=2).err
     assert not (tmp_path / "p.proc").exists()
-    assert main(words) == 2
-    told = capsys.readouterr().out
+    told = run(*words, code=2).out
     assert all(word in told for word in ("2 steps from 2 videos", "skipped: v1:", "skipped: v2:"))
     for number in (0, 3):
         (tmp_path / f"v{number}.npy").write_bytes(b"")
-    assert main(words) == 2
-    assert "v0.npy" in capsys.readouterr().err  # where none is left, the first is told
+    assert "v0.npy" in run(*words, code=2).err  # where none is left, the first is told
 
 
-def test_one_video_two_videos_and_very_many_steps(tmp_path, capsys):
+def test_one_video_two_videos_and_very_many_steps(tmp_path, run, capsys):
     np.save(tmp_path / "a.npy", np.ones((60, 4)))
-    assert main(["learn", str(tmp_path), "-k", "2", "-o", str(tmp_path / "p.proc")]) == 2
-    assert "is a single video" in capsys.readouterr().err
+    told = run("learn", tmp_path, "-k", "2", "-o", tmp_path / "p.proc", code=2).err
+    assert "is a single video" in told
     np.save(tmp_path / "b.npy", np.ones((60, 4)))
     warn([str(tmp_path)], 500, quiet=False)
     told = capsys.readouterr().err
@@ -111,7 +105,7 @@ def test_like_takes_the_settings_of_an_earlier_procedure(kitchen, place, tmp_pat
     ],
 )
 def test_like_runs_no_code_of_a_procedure(
-    changes, says, runs, kitchen, place, tmp_path, capsys, monkeypatch
+    changes, says, runs, kitchen, place, tmp_path, run, monkeypatch
 ):
     for name in ("evil", "bad"):
         code = f"import pathlib; pathlib.Path({str(tmp_path / 'RAN')!r}).touch()"
@@ -119,11 +113,10 @@ def test_like_runs_no_code_of_a_procedure(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     words = ["learn", str(kitchen / "videos"), "--quiet", "-o", "b.proc", "--like"]
-    assert main([*words, str(_like(place, tmp_path, changes))]) == 2
-    assert says in capsys.readouterr().err
+    assert says in run(*words, _like(place, tmp_path, changes), code=2).err
     assert not (tmp_path / "RAN").exists()
     if runs:
-        assert main([*words, "a.proc", "--trust"]) == 2  # there is no class X
+        run(*words, "a.proc", "--trust", code=2)  # there is no class X
         assert (tmp_path / "RAN").exists()
 
 
@@ -149,10 +142,9 @@ def _like(place, folder, changes):
 @pytest.mark.parametrize(
     ("setting", "says"), [("restarts", "NAME=VALUE"), ("restart=2", "did you mean")]
 )
-def test_wrong_settings(setting, says, kitchen, tmp_path, capsys):
+def test_wrong_settings(setting, says, kitchen, tmp_path, run):
     words = ["learn", str(kitchen / "videos"), "-o", str(tmp_path / "a.proc"), *QUICK]
-    assert main([*words, "--set", setting]) == 2
-    assert says in capsys.readouterr().err
+    assert says in run(*words, "--set", setting, code=2).err
 
 
 @pytest.mark.parametrize("text", ["many", "9-3", "0", "-3", "3-", "2.5"])
@@ -182,7 +174,7 @@ def parse(command, *words):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_options_of_features_arrive_at_the_backbone(command, tmp_path, capsys):
+def test_the_options_of_features_arrive_at_the_backbone(command, tmp_path, run):
     made = FeatureSpec("resnet50", Fraction(30000, 1001), "/w.pth", "conv3a", "v1")
     assert (spec_of(parse(command, *ALL)), spec_of(parse(command))) == (made, FeatureSpec())
     videos = [tmp_path / "a.mp4", tmp_path / "b.mp4"]
@@ -195,11 +187,10 @@ def test_the_options_of_features_arrive_at_the_backbone(command, tmp_path, capsy
         ("--backbone resnet51", "did you mean 'resnet50'?"),
         *((f"--fps {fps}", f"fps='{fps}' is not a rate") for fps in ("0", "two", "1/0")),
     ):
-        assert main([*words, *options.split()]) == 2
-        assert told in capsys.readouterr().err
+        assert told in run(*words, *options.split(), code=2).err
 
 
-def test_the_device_is_the_machines(tmp_path, capsys):
+def test_the_device_is_the_machines(tmp_path, run):
     sc.learn(STEPS, steps=2, output=tmp_path / "p.proc", restarts=2)
     # As stepcut 0.1.0 wrote it on a machine with a GPU.
     old = dict.fromkeys(("weights", "layer", "family"))
@@ -209,10 +200,8 @@ def test_the_device_is_the_machines(tmp_path, capsys):
     (tmp_path / "a.mp4").touch()
     for command in ("check", "segment", "guide"):
         words = [command, str(tmp_path / "p.proc"), str(tmp_path / "a.mp4")]
-        assert main([*words, "--device", "tpu"]) == 2
-        assert "device='tpu' is unknown" in capsys.readouterr().err
-        assert main(words) == 2
-        assert "a.mp4" in capsys.readouterr().err
+        assert "device='tpu' is unknown" in run(*words, "--device", "tpu", code=2).err
+        assert "a.mp4" in run(*words, code=2).err
 
 
 def test_learn_like_takes_the_spec(tmp_path, monkeypatch):

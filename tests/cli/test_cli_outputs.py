@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stepcut.cli.common import OUTPUTS
-from stepcut.cli.main import COMMANDS, main, make_parser
+from stepcut.cli.main import COMMANDS, make_parser
 
 WORDS = {
     "agree": "nope/ nope/ -o {}.json",
@@ -40,7 +40,7 @@ def test_every_command_that_writes_is_tried():
 
 @pytest.mark.parametrize("name", WORDS)
 def test_an_output_in_an_impossible_place_or_of_an_impossible_name_is_told_first(
-    name, tmp_path, monkeypatch, capsys
+    name, tmp_path, monkeypatch, run
 ):
     monkeypatch.chdir(tmp_path)
     Path("taken").write_text("a file stands here", encoding="utf-8")
@@ -48,8 +48,7 @@ def test_an_output_in_an_impossible_place_or_of_an_impossible_name_is_told_first
         ("taken/x", ("taken/x", "in the place of a folder")),
         ("x" * 300, ("Choose a shorter one",)),
     ):
-        assert main([name.strip(), *WORDS[name].format(place).split()]) == 2
-        error = capsys.readouterr().err
+        error = run(name.strip(), *WORDS[name].format(place).split(), code=2).err
         assert all(word in error for word in told)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
@@ -57,17 +56,15 @@ def test_an_output_in_an_impossible_place_or_of_an_impossible_name_is_told_first
 @pytest.mark.parametrize(
     "name", ["agree", "compare", "compare ", "convert", "data", "experiment ", "report", "segment"]
 )
-def test_a_folder_or_a_device_is_no_file_to_write(name, tmp_path, monkeypatch, capsys):
+def test_a_folder_or_a_device_is_no_file_to_write(name, tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     words = WORDS[name].format("there").split()
     place = Path(next(word for word in words if word.startswith("there")))
     place.mkdir()
-    assert main([name.strip(), *words]) == 2
-    assert str(place) in capsys.readouterr().err
+    assert str(place) in run(name.strip(), *words, code=2).err
     place.rmdir()
     place.symlink_to("/dev/null")  # which would be replaced by a file, where one may do so
-    assert main([name.strip(), *words]) == 2
-    assert f"{place}: this is not a regular file" in capsys.readouterr().err
+    assert f"{place}: this is not a regular file" in run(name.strip(), *words, code=2).err
 
 
 @pytest.mark.parametrize(
@@ -82,16 +79,14 @@ def test_a_folder_or_a_device_is_no_file_to_write(name, tmp_path, monkeypatch, c
         ("experiment nope", "Choose from main"),  # before what it lacks
     ],
 )
-def test_an_unknown_format_or_name_is_told_first(words, told, capsys):
-    assert main(words.split()) == 2
-    assert told in capsys.readouterr().err
+def test_an_unknown_format_or_name_is_told_first(words, told, run):
+    assert told in run(*words.split(), code=2).err
 
 
 @pytest.mark.parametrize("name", ["x.pdf", "x", "-", "x.html.zip"])
-def test_a_report_is_html_and_its_name_says_so(name, tmp_path, monkeypatch, capsys):
+def test_a_report_is_html_and_its_name_says_so(name, tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
-    assert main(["report", "nope.proc", "-o", name]) == 2
-    told = capsys.readouterr().err
+    told = run("report", "nope.proc", "-o", name, code=2).err
     assert f"-o {name}: " in told
     assert ".html" in told
     assert not list(tmp_path.iterdir())

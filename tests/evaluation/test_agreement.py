@@ -10,7 +10,6 @@ from errors_kit import raises
 from sklearn.metrics import cohen_kappa_score
 
 from stepcut.app.server import Running
-from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation.agreement import agree, compare_annotations, match_boundaries
 from stepcut.formats import read, write
@@ -88,25 +87,23 @@ def test_boundaries():
     assert agree([(exact, late)]).boundaries == pytest.approx(2 / 3)  # 4 against 2 and 4
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, run):
     write_tiers(tmp_path / "tea.eaf", {"ann": ANN, "bob": BOB})
     words = ["agree", *[str(tmp_path / "tea.eaf")] * 2, "--annotators", "ann", "bob"]
-    assert main([*words, "--worst", "1", "-o", str(tmp_path / "apart.json")]) == 0
-    out = capsys.readouterr().out
+    out = run(*words, "--worst", "1", "-o", tmp_path / "apart.json").out
     assert "00:00:04.5  00:00:09.0  stir | wait" in out
     assert "1 of 2 disagreements" in out
     assert read(tmp_path / "apart.json").sequence() == ["stir | pour", "stir | wait"]
     rounded = Timeline([Segment(0, 4.003, "pour"), Segment(4.003, 10, "stir")], 12.0, video="tea")
     write(tmp_path / "rounded.json", rounded)
     words[2] = str(tmp_path / "rounded.json")
-    assert main([*words[:-1], "ann"]) == 0
-    assert "stir | pour" not in capsys.readouterr().out  # 3 ms
+    assert "stir | pour" not in run(*words[:-1], "ann").out  # 3 ms
     write(tmp_path / "soup.csv", Timeline([Segment(0, 1, "pour")]))
-    assert main(["agree", str(tmp_path / "soup.csv"), str(tmp_path / "apart.json")]) == 2
-    assert "no video in common" in capsys.readouterr().err
+    told = run("agree", tmp_path / "soup.csv", tmp_path / "apart.json", code=2).err
+    assert "no video in common" in told
 
 
-def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, capsys):
+def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, run):
     shown = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     monkeypatch.chdir(tmp_path)
@@ -114,18 +111,16 @@ def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, capsys):
     write(tmp_path / "groundTruth" / "tea.txt", ANN, "mstcn", rate=2)
     for other, annotator in (("my tea.eaf", "ann"), ("groundTruth", "x")):
         words = ["my tea.eaf", other, "--annotators", "bob", annotator, "--rate", "2"]
-        assert main(["agree", *words]) == 0
-        command = shlex.split(capsys.readouterr().out.splitlines()[-1].partition("stepcut ")[2])
-        assert main([*command, "--no-browser"]) == 0
+        command = shlex.split(run("agree", *words).out.splitlines()[-1].partition("stepcut ")[2])
+        run(*command, "--no-browser")
         (video,) = shown.pop().viewer.state()["videos"]
         assert (len(video["parts"]), len(video["beside"])) == (len(BOB), len(ANN))
 
 
-def test_a_format_of_one_video_is_told_before_the_table(tmp_path, capsys):
+def test_a_format_of_one_video_is_told_before_the_table(tmp_path, run):
     write(tmp_path / "two.json", [replace(ANN, video=video) for video in "ab"])
     words = ["agree", *[str(tmp_path / "two.json")] * 2, "-o", str(tmp_path / "apart.eaf")]
-    assert main(words) == 2
-    assert capsys.readouterr().out == ""
+    assert run(*words, code=2).out == ""
 
 
 @pytest.mark.parametrize("tolerance", [-1, float("nan"), None, "1"])

@@ -7,7 +7,6 @@ import pytest
 from errors_kit import raises
 from kitchen_kit import STEPS, film
 
-from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.evaluation.budget import draw_budget, time_budget
 from stepcut.evaluation.compare import adjust, compare_groups
@@ -79,21 +78,19 @@ def test_the_plot_has_every_step_and_a_median_that_is_seen_in_both_groups():
     axes.figure.savefig(io.BytesIO())  # a name is no formula
 
 
-def test_the_command_reads_labels_alone(tmp_path, capsys):
+def test_the_command_reads_labels_alone(tmp_path, run):
     for group, timeline in (("novices", TWICE), ("experts", ONCE)):
         (tmp_path / group).mkdir()
         write(tmp_path / group / "Fäden.json", timeline.rename({"pour": "Öl gießen"}))
     folders = [str(tmp_path / group) for group in ("novices", "experts")]
     table = tmp_path / "times.csv"
-    assert main(["budget", *folders, "--per-video", "-o", str(table)]) == 0
-    assert "Öl gießen" in capsys.readouterr().out
+    assert "Öl gießen" in run("budget", *folders, "--per-video", "-o", table).out
     assert table.read_bytes().startswith(b"\xef\xbb\xbf")  # by which Excel knows UTF-8
     assert "novices,Fäden,Öl gießen,2,4" in table.read_text(encoding="utf-8-sig")
     write(tmp_path / "new.json", ALONE)
-    assert main(["budget", str(tmp_path / "new.json"), "--confirmed-only"]) == 2
-    assert "no segment is confirmed" in capsys.readouterr().err
-    assert main(["budget", folders[0], "-o", str(tmp_path / "times.xyz")]) == 2
-    assert ".xlsx" in capsys.readouterr().err
+    told = run("budget", tmp_path / "new.json", "--confirmed-only", code=2).err
+    assert "no segment is confirmed" in told
+    assert ".xlsx" in run("budget", folders[0], "-o", tmp_path / "times.xyz", code=2).err
 
 
 def group(orders, seconds, seed):
@@ -154,7 +151,7 @@ def test_seconds_of_unchecked_segments_have_an_interval():
     assert "learned with a few labels" in table.notes[-1]
 
 
-def test_the_command_compares_folders(tmp_path, monkeypatch, capsys):
+def test_the_command_compares_folders(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     labels = [film([0, 1, 2, 3], rng) for _ in range(4)]
@@ -169,22 +166,16 @@ def test_the_command_compares_folders(tmp_path, monkeypatch, capsys):
     folders = [str(tmp_path / "novices"), str(tmp_path / "experts")]
     files = ["--budget", str(tmp_path / "b.csv"), "--plot", str(tmp_path / "b.svg")]
     words = ["compare", *folders, "-p", "any.proc"]
-    assert main([*words, "--format", "csv", *files]) == 0
-    assert "missing,spread jam,1.0,0.0,1.0" in capsys.readouterr().out
-    assert main(words) == 0
-    told = capsys.readouterr().out
+    assert "missing,spread jam,1.0,0.0,1.0" in run(*words, "--format", "csv", *files).out
+    told = run(*words).out
     assert f"A is {folders[0]}, 3 videos; B is {folders[1]}" in told
     assert "learned with a few labels, 80 % of the true seconds" in told
-    assert main([*words, "--confirmed-only"]) == 2
-    assert "no segment is confirmed by a person" in capsys.readouterr().err
+    assert "no segment is confirmed by a person" in run(*words, "--confirmed-only", code=2).err
     lines = (tmp_path / "b.csv").read_text(encoding="utf-8-sig").splitlines()
     assert lines[0].startswith("group,video,step,count,total s")
     assert lines[1].startswith("novices,novices0,")  # the name, not the path
     assert (tmp_path / "b.svg").stat().st_size > 1000
-    capsys.readouterr()
-    assert main(["compare", folders[1], str(tmp_path / "absent"), "-p", "any.proc"]) == 2
-    told = capsys.readouterr().err
+    told = run("compare", folders[1], tmp_path / "absent", "-p", "any.proc", code=2).err
     assert "is not a folder" in told
     assert "segment" not in told  # told before the work
-    assert main([*words, "--plot", str(tmp_path / "b.xyz")]) == 2
-    assert capsys.readouterr().out == ""  # told before the work
+    assert run(*words, "--plot", tmp_path / "b.xyz", code=2).out == ""  # told before the work

@@ -8,7 +8,6 @@ import pytest
 from errors_kit import raises
 from store_kit import revision
 
-from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, OptionError
 from stepcut.evaluation import Protocol, evaluate
 from stepcut.evaluation.clock import put_on_one_clock
@@ -310,20 +309,18 @@ def folders(tmp_path):
     return str(tmp_path / "found"), str(tmp_path / "true")
 
 
-def test_the_command_prints_breakdowns_and_the_matching(folders, capsys):
+def test_the_command_prints_breakdowns_and_the_matching(folders, run):
     found, true = folders
     words = ["evaluate", found, "--truth", true]
-    assert main([*words, "--per-step", "--per-video", "--format", "json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = json.loads(run(*words, "--per-step", "--per-video", "--format", "json").out)
     assert record["rows"][0]["F1"] == pytest.approx(100, abs=0.1)
     assert record["matching"] == {"step 2": "pour", "step 0": "stir", "step 1": "serve"}
     assert [row["video"] for row in record["per_video"]["rows"]] == ["v0", "v1", "v2", "v3"]
     assert record["per_step"]["rows"][0]["step"] == "pour"
-    assert main([*words, "--matching"]) == 0
-    assert "step 2 = pour, 100 % of its frames" in capsys.readouterr().out
+    assert "step 2 = pour, 100 % of its frames" in run(*words, "--matching").out
 
 
-def test_named_rows_stand_apart_and_are_compared_over_videos(folders, capsys):
+def test_named_rows_stand_apart_and_are_compared_over_videos(folders, run):
     found, true = folders
     backwards = {name: Timeline(duration=t.duration, steps=["x"]) for name, t in truth().items()}
     table = evaluate({"good": renamed(truth()), "nothing": [backwards]}, truth())
@@ -335,8 +332,7 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(folders, capsys):
     assert "on the mean of 4 videos" in note
     assert "p = 0.125" in note
     words = ["evaluate", f"a={found}", f"b={found}", "--truth", true]
-    assert main([*words, "--confusion", "--format", "json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = json.loads(run(*words, "--confusion", "--format", "json").out)
     assert [row["row"] for row in record["rows"]][:2] == ["a", "b"]
     assert record["confusion"]["rows"][1]["true step"] == "pour"
     assert f"data {Path(true).name} " in record["caption"]
@@ -393,20 +389,19 @@ OWN = Protocol(
 )
 
 
-def test_a_protocol_of_ones_own(folders, capsys):
+def test_a_protocol_of_ones_own(folders, run):
     found, true = folders
     table = evaluate(renamed(truth()), truth(), OWN)
     assert table.caption.startswith("protocol all or nothing, ")
     assert table.rows[0][1:3] == [100.0, 100.0]
     assert table.column("F1")[-1] == 0  # one cluster
     words = ["evaluate", found, "--truth", true, "--protocol"]
-    assert main([*words, f"{__name__}:OWN", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"][0]["F1"] == 100
+    own = run(*words, f"{__name__}:OWN", "--format", "json").out
+    assert json.loads(own)["rows"][0]["F1"] == 100
     for name, said in ((f"{__name__}:STEPS", "is a tuple"), ("strickt", "did you mean 'strict'?")):
-        assert main([*words, name]) == 2
-        assert said in capsys.readouterr().err
-    assert main(["evaluate", f"a={found}", found, "--truth", true]) == 2
-    assert f"NAME={found}, or none" in capsys.readouterr().err
+        assert said in run(*words, name, code=2).err
+    told = run("evaluate", f"a={found}", found, "--truth", true, code=2).err
+    assert f"NAME={found}, or none" in told
 
 
 def test_truth_by_the_name_of_a_data_set(tmp_path):

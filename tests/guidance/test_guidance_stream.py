@@ -26,7 +26,6 @@ from rtsp_camera import RtspCamera, encode
 
 from stepcut.checking.calibrate import learn_expectations
 from stepcut.cli.checking import follow_pictures
-from stepcut.cli.main import main
 from stepcut.errors import VideoError
 from stepcut.features.extract import compute_rows
 from stepcut.features.video.live import (
@@ -353,18 +352,17 @@ def test_a_source_that_is_slow_by_itself_is_not_lost(monkeypatch):
     samples.close()
 
 
-def test_the_command_prints_a_line_while_the_source_is_lost(tiny_task, monkeypatch, capsys):
+def test_the_command_prints_a_line_while_the_source_is_lost(tiny_task, monkeypatch, run):
     def follow(*_, lost, **__):
         lost(Outage(3.25, 1.6, "Connection reset by peer"))
         return iter(())
 
     monkeypatch.setattr("stepcut.cli.checking.load", lambda *_, **__: tiny_task.procedure)
     monkeypatch.setattr("stepcut.cli.checking.follow", follow)
-    assert main(["guide", "any.proc", "rtsp://10.0.0.5/live"]) == 0
+    words = ["guide", "any.proc", "rtsp://10.0.0.5/live"]
     line = {"time": 3.25, "source": "lost", "waited": 1.6, "reason": "Connection reset by peer"}
-    assert json.loads(capsys.readouterr().out) == line
-    assert main(["guide", "any.proc", "rtsp://10.0.0.5/live", "--view"]) == 0
-    assert "no frames for 2 s (Connection reset by peer)" in capsys.readouterr().out
+    assert json.loads(run(*words).out) == line
+    assert "no frames for 2 s (Connection reset by peer)" in run(*words, "--view").out
 
 
 def test_a_device_is_read_as_a_camera_is(monkeypatch):

@@ -12,7 +12,6 @@ from store_kit import change_config, change_saved, config_of, saved
 
 import stepcut as sc
 from stepcut.app.workspace import Workspace
-from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.procedure.edits import Edits
 from stepcut.toy import toy_features
@@ -80,7 +79,7 @@ def test_a_renamed_video_is_found_by_its_content(place, files):
         sc.load(place).teach()
 
 
-def test_a_video_recorded_again_is_not_taught_the_old_labels(tmp_path, capsys):
+def test_a_video_recorded_again_is_not_taught_the_old_labels(tmp_path, run):
     for name in "abc":
         make_film(tmp_path / f"{name}.mp4", frames=200)
     make_film(tmp_path / "new.mov", frames=100, rate=10)
@@ -93,8 +92,7 @@ def test_a_video_recorded_again_is_not_taught_the_old_labels(tmp_path, capsys):
     shutil.move(tmp_path / "new.mov", tmp_path / "a.mp4")
     assert procedure.changed_videos() == ["a"]
     assert shown_as_changed(tmp_path / "p.proc") == ["a"]
-    assert main(["clips", str(tmp_path / "p.proc"), "-o", str(tmp_path / "clips")]) == 0
-    told = capsys.readouterr().err
+    told = run("clips", tmp_path / "p.proc", "-o", tmp_path / "clips").err
     assert "a: this file has changed" in told
     assert "b: this file" not in told
     with raises(OptionError, "content has changed", video="a"):

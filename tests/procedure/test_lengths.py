@@ -5,7 +5,6 @@ import pytest
 from errors_kit import raises
 from features_films import make_film
 
-from stepcut.cli.main import main
 from stepcut.errors import DataError, FeatureError
 from stepcut.procedure.learning import learn
 from stepcut.procedure.lengths import check_lengths, read_durations
@@ -24,14 +23,12 @@ def features(tmp_path):
     return folder
 
 
-def test_the_assumed_rate_is_stated_first(features, tmp_path, capsys):
+def test_the_assumed_rate_is_stated_first(features, tmp_path, run):
     learned = ["learn", str(features), "-k", "2", "-o", str(tmp_path / "a.proc")]
     learned += ["--set", "restarts=2"]
-    assert main(learned) == 0
-    first = capsys.readouterr().err.splitlines()[0]
+    first = run(*learned).err.splitlines()[0]
     assert all(word in first for word in ("1 row", "00:40", "--rate"))
-    assert main([*learned, "--rate", "1"]) == 0
-    assert "row" not in capsys.readouterr().err
+    assert "row" not in run(*learned, "--rate", "1").err
 
 
 @pytest.mark.parametrize("place", ["features", "."])

@@ -41,42 +41,36 @@ def test_the_rate_of_features_may_be_a_fraction(root, tmp_path):
     assert sc.load(tmp_path / "a.proc").rate == Fraction(30000, 1001)
 
 
-def test_two_videos_of_one_name_are_kept_apart(root, tmp_path, capsys):
+def test_two_videos_of_one_name_are_kept_apart(root, tmp_path, run):
     place = str(tmp_path / "a.proc")
     sc.learn(root / "bread", output=place, **QUICK)
     video = str(root / "bread" / "v0.npy")
     (tmp_path / "other").mkdir()
     same = str(shutil.copy(root / "bread" / "v1.npy", tmp_path / "other" / "v0.npy"))
     segment = ["segment", place, "--quiet", "-o"]
-    assert main([*segment, str(tmp_path / "two" / "{name}.csv"), video, same]) == 0
+    run(*segment, tmp_path / "two" / "{name}.csv", video, same)
     assert len(list((tmp_path / "two").rglob("*.csv"))) == 2  # no file is overwritten
-    capsys.readouterr()
-    main(["check", place, video, same, "--json", "--quiet"])
-    assert len({json.loads(line)["video"] for line in capsys.readouterr().out.splitlines()}) == 2
-    assert main([*segment, str(tmp_path / "three" / "{name}.csv"), same, same]) == 2
-    assert main([*segment, str(tmp_path / "one.csv"), video, same]) == 2
-    assert "Use {name} for the name" in capsys.readouterr().err
+    lines = run("check", place, video, same, "--json", "--quiet", code=(0, 1, 4)).out.splitlines()
+    assert len({json.loads(line)["video"] for line in lines}) == 2
+    run(*segment, tmp_path / "three" / "{name}.csv", same, same, code=2)
+    assert "Use {name} for the name" in run(*segment, tmp_path / "one.csv", video, same, code=2).err
 
 
 @pytest.mark.slow
-def test_many_videos_are_cut_and_checked_by_workers(root, tmp_path, capsys):
+def test_many_videos_are_cut_and_checked_by_workers(root, tmp_path, run):
     place = tmp_path / "a.proc"
     sc.learn(root / "bread", output=place, **QUICK)
     videos = [str(root / "bread" / f"v{number}.npy") for number in range(2)]
     shown = []
     for words in ([], ["--workers", "1"]):
         out = ["-o", str(tmp_path / f"out{len(words)}" / "{name}.csv"), "--quiet"]
-        assert main(["segment", str(place), *videos, *out, *words]) == 0
-        capsys.readouterr()
-        assert main(["check", str(place), *videos, "--json", *words]) in (0, 1)
-        shown.append(capsys.readouterr().out)
+        run("segment", place, *videos, *out, *words)
+        shown.append(run("check", place, *videos, "--json", *words, code=(0, 1)).out)
     assert len(shown[0].splitlines()) == 2
     assert shown[0] == shown[1]
     for name in ("v0.csv", "v1.csv"):
         assert (tmp_path / "out2" / name).read_text() == (tmp_path / "out0" / name).read_text()
-    assert main(["check", str(place), videos[0], str(tmp_path / "absent.mp4")]) == 2
-    said = capsys.readouterr()
+    said = run("check", place, videos[0], tmp_path / "absent.mp4", code=2)
     assert "absent.mp4: no such file" in said.err
     assert said.out
-    assert main(["check", str(tmp_path / "b.proc"), *videos]) == 2
-    assert capsys.readouterr().err.count("does not exist") == 1
+    assert run("check", tmp_path / "b.proc", *videos, code=2).err.count("does not exist") == 1

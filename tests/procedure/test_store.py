@@ -24,7 +24,6 @@ from store_kit import content, do, edit, events, revision
 import stepcut as sc
 from stepcut.annotations import Annotations
 from stepcut.app.folder import _put_beside
-from stepcut.cli.main import main
 from stepcut.errors import OptionError, OutputError, ProcedureError
 from stepcut.files import cache_dir
 from stepcut.formats import write_folder
@@ -261,16 +260,15 @@ def damage(path, how):
     "file",
     ["CURRENT", "events.jsonl", "config.json", "procedure.json", "model.safetensors", "check.json"],
 )
-def test_a_damaged_file_is_told_and_restored(file, how, taught, capsys):
+def test_a_damaged_file_is_told_and_restored(file, how, taught, run):
     path = taught / file if (taught / file).exists() else revision(taught) / file
     before = sc.load(taught)
     damage(path, how)
-    assert main(["history", str(taught)]) == 1
-    assert (file if path.parent == taught else path.parent.name[:8]) in capsys.readouterr().out
+    told = run("history", taught, code=1).out
+    assert (file if path.parent == taught else path.parent.name[:8]) in told
     with raises(ProcedureError, f"stepcut history {taught}"):
         sc.load(taught)
-    assert main(["history", str(taught), "--restore"]) == 0
-    assert "lost: " in capsys.readouterr().out
+    assert "lost: " in run("history", taught, "--restore").out
     with raises(OptionError, "nothing is damaged"):
         restore(taught)
     now = sc.load(taught)
@@ -308,7 +306,7 @@ def test_damage_that_cannot_be_restored_or_that_can_be_left_out(place, tmp_path)
 
 @pytest.mark.parametrize("jumps", [(), (1e9, -1e9, 4e9)], ids=["", "the clock jumps"])
 def test_the_history_names_who_did_what_and_any_point_can_be_reached(
-    jumps, taught, capsys, monkeypatch
+    jumps, taught, run, monkeypatch
 ):
     if jumps:
         monkeypatch.setattr("time.time", partial(next, cycle(jumps)))
@@ -327,12 +325,10 @@ def test_the_history_names_who_did_what_and_any_point_can_be_reached(
     rename(taught, "boil")
     go_back(taught, 6)
     assert shown(taught) == before
-    assert main(["history", str(taught), "--to", "1"]) == 0
+    run("history", taught, "--to", "1")
     assert sc.load(taught).steps[0] == "step 1"
-    assert main(["history", str(taught), "--format", "json"]) == 0
-    assert "go back to 6" in capsys.readouterr().out
-    assert main(["history", str(taught), "--to", "99"]) == 2
-    assert "event 99 does not exist" in capsys.readouterr().err
+    assert "go back to 6" in run("history", taught, "--format", "json").out
+    assert "event 99 does not exist" in run("history", taught, "--to", "99", code=2).err
 
 
 def test_edits_made_while_teaching_are_applied_on_top(place, caplog):

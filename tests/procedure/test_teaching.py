@@ -159,16 +159,14 @@ def test_numbers_and_partial_labels_stay_what_they_are(learned):
     assert learned.teach({ONE: some}).steps == list(dict.fromkeys(some.sequence()))
 
 
-def test_labels_from_files_on_the_command_line(files, place, tmp_path, capsys):
+def test_labels_from_files_on_the_command_line(files, place, tmp_path, run):
     write_folder(tmp_path / "labels", {ONE: TRUTH[ONE], TWO: TRUTH[TWO]}, "csv")
     labels, new = str(tmp_path / "labels"), str(tmp_path / "l.proc")
     words = ["learn", str(files), "--labels", labels, "-o", new, "--quiet"]
-    assert main([*words, "--set", "restarts=2"]) == 0
+    run(*words, "--set", "restarts=2")
     assert set(sc.load(new).steps) == NAMES
     do(place, edit("rename", step=5, name="a word of mine"))
-    capsys.readouterr()
-    assert main(["teach", str(place), labels, "-o", str(tmp_path / "p2.proc")]) == 0
-    out = capsys.readouterr().out
+    out = run("teach", place, labels, "-o", tmp_path / "p2.proc").out
     assert "2 annotated videos and 3 others" in out
     assert "do not name: a word of mine\n" in out
     assert set(sc.load(tmp_path / "p2.proc").steps) == NAMES
@@ -256,20 +254,18 @@ def test_a_step_that_is_annotated_once_is_little_evidence(labels, words, caplog)
     assert words in caplog.text
 
 
-def test_a_video_that_holds_a_mistake_is_no_normal_one(place, capsys):
+def test_a_video_that_holds_a_mistake_is_no_normal_one(place, run):
     before = sc.load(place)
     odd = before.expectations.most_unusual[0]
-    assert main(["teach", str(place), "--mistakes", f"films/{odd}.mp4"]) == 0
+    told = run("teach", place, "--mistakes", f"films/{odd}.mp4").out
     after = sc.load(place)
-    assert after.expectations.forecast in capsys.readouterr().out
+    assert after.expectations.forecast in told
     marked = before.learned.expectations.with_marks([odd])
     assert after.expectations == marked != before.expectations
     assert odd not in after.expectations.most_unusual
-    assert main(["teach", str(place), "--mistakes", "nobody"]) == 2
-    assert "nobody" in capsys.readouterr().err
+    assert "nobody" in run("teach", place, "--mistakes", "nobody", code=2).err
     for other in (["--back"], ["-o", str(place / "new.proc")], ["-k", "7"]):
-        assert main(["teach", str(place), *other, "--mistakes", odd]) == 2
-        assert "alone" in capsys.readouterr().err
+        assert "alone" in run("teach", place, *other, "--mistakes", odd, code=2).err
     assert sc.load(place) == after
     after.mark_mistakes(odd, holds=False).save(place)
     assert sc.load(place).expectations == before.expectations
@@ -439,15 +435,13 @@ def test_clicks_of_the_viewer_are_annotations_and_are_taught(place):
     assert taught.annotations.videos[ONE].clicks == said.clicks
 
 
-def test_transcripts_on_the_command_line(place, tmp_path, capsys):
+def test_transcripts_on_the_command_line(place, tmp_path, run):
     lines = [f"{name}.mp4: {', '.join(TRUTH[name].sequence())}" for name in (ONE, TWO)]
     (tmp_path / "steps.txt").write_text("\n".join(lines))
     (tmp_path / "odd.txt").write_text("nobody: a, b")
     words = ["teach", str(place), "--quiet", "--transcripts"]
-    assert main([*words, str(tmp_path / "odd.txt")]) == 2
-    assert "nobody" in capsys.readouterr().err
-    assert main([*words, str(tmp_path / "steps.txt")]) == 0
-    assert "quality: " in capsys.readouterr().out
+    assert "nobody" in run(*words, tmp_path / "odd.txt", code=2).err
+    assert "quality: " in run(*words, tmp_path / "steps.txt").out
     assert set(sc.load(place).annotations.transcripts) == {ONE, TWO}
 
 

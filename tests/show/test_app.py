@@ -17,7 +17,6 @@ from stepcut.app.routes import HOME, imports, procedure_routes, static_files
 from stepcut.app.server import Running
 from stepcut.app.watching import Watching, journal_of
 from stepcut.app.workspace import Workspace
-from stepcut.cli.main import main
 from stepcut.errors import OptionError
 from stepcut.procedure.verbs import VERBS
 
@@ -124,22 +123,20 @@ def test_a_wish_that_makes_no_sense_starts_nothing(app):
     assert app.get("api/jobs").json()["jobs"] == []
 
 
-def test_a_folder_that_is_not_there(tmp_path, capsys):
+def test_a_folder_that_is_not_there(tmp_path, run):
     with pytest.raises(OptionError, match="no such folder"):
         Workspace(tmp_path / "none")
-    assert main(["app", str(tmp_path / "none"), "--no-browser"]) == 2
-    assert "no such folder" in capsys.readouterr().err
+    assert "no such folder" in run("app", tmp_path / "none", "--no-browser", code=2).err
 
 
-def test_stepcut_alone_opens_the_app_on_a_desktop_only(monkeypatch, capsys):
+def test_stepcut_alone_opens_the_app_on_a_desktop_only(monkeypatch, run):
     from stepcut.cli import main as module
 
     asked = []
     monkeypatch.setattr(module, "run_command", lambda *words: asked.append(words) or 0)
-    assert main([]) == 0
-    assert "commands:" in capsys.readouterr().out
+    assert "commands:" in run().out
     monkeypatch.setattr(module, "on_desktop", lambda: True)
-    assert main([]) == 0
+    run()
     assert asked == [("app", [])]
 
 

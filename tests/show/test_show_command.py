@@ -54,11 +54,10 @@ def test_a_port_that_is_taken(place, capsys):
         ("none", ["--port", "99999"], "does not exist"),
     ],
 )
-def test_wrong_arguments(place, name, words, message, capsys, monkeypatch):
+def test_wrong_arguments(place, name, words, message, run, monkeypatch):
     monkeypatch.setattr(Running, "run", lambda *_: None)
     folder = place.with_name(f"{name}.proc")
-    assert main(["view", str(folder), *words, "--no-browser"]) == 2
-    assert message in capsys.readouterr().err
+    assert message in run("view", folder, *words, "--no-browser", code=2).err
 
 
 def test_view_from_python_goes_on_beside_a_notebook(learned):
@@ -85,19 +84,17 @@ def shown(monkeypatch):
     return found
 
 
-def test_names_of_videos_may_have_other_capitals_and_a_suffix(place, tmp_path, shown, capsys):
+def test_names_of_videos_may_have_other_capitals_and_a_suffix(place, tmp_path, shown, run):
     (tmp_path / "ONE.csv").write_text("start,end,step\n0,1,pour\n")
     words = ["view", str(place), "--at", "One.mp4@5", "--beside", str(tmp_path / "ONE.csv")]
-    assert main([*words, "--no-browser"]) == 0
-    assert capsys.readouterr().out.strip().endswith("#one%405")  # as the page calls it
+    assert run(*words, "--no-browser").out.strip().endswith("#one%405")  # as the page calls it
     assert [len(video["beside"] or ()) for video in shown[0].viewer.state()["videos"]][:2] == [1, 0]
 
 
-def test_labels_alone_are_shown_beside_others(tmp_path, kitchen, shown, capsys):
-    labels = str(kitchen / "annotations")
-    words = ["view", labels, "--beside", labels, "--videos", str(kitchen / "videos")]
-    words += ["--no-browser"]
-    assert main(words) == 0
+def test_labels_alone_are_shown_beside_others(tmp_path, kitchen, shown, run):
+    labels = kitchen / "annotations"
+    words = ["view", labels, "--beside", labels, "--videos", kitchen / "videos", "--no-browser"]
+    run(*words)
     state = shown[0].viewer.state()
     about = state["title"], state["learned"], state["beside"]
     assert about == ("annotations", False, "annotations")
@@ -105,18 +102,16 @@ def test_labels_alone_are_shown_beside_others(tmp_path, kitchen, shown, capsys):
         assert video["there"]
         assert [part[:2] for part in video["beside"]] == [part[:2] for part in video["parts"]]
     shown[0].viewer.edits.do({"do": "rename", "step": 0, "name": "another name"})
-    assert main(words) == 0
+    message = run(*words).err
+    assert f"1 corrections of {labels} are saved in {shown[1].viewer.folder}" in message
     assert shown[1].viewer.state()["steps"][0]["name"] == "another name"  # found again
     shutil.copytree(labels, tmp_path / "bob")
-    assert main(["view", str(tmp_path / "bob"), "--no-browser"]) == 0
+    run("view", tmp_path / "bob", "--no-browser")
     other = shown[2].viewer.state()  # the same labels of another annotator
     assert (other["title"], other["steps"][0]["name"]) == ("bob", state["steps"][0]["name"])
-    message = capsys.readouterr().err
-    assert f"1 corrections of {labels} are saved in {shown[1].viewer.folder}" in message
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "tea.csv").write_text("start,end,step\n0,1,pour\n")
-    assert main([*words[:3], str(tmp_path / "others")]) == 2
-    assert "none of its videos (tea)" in capsys.readouterr().err
+    assert "none of its videos (tea)" in run(*words[:3], tmp_path / "others", code=2).err
     with raises(ProcedureError, "not a learned"):
         sc.load(shown[0].viewer.folder)
 

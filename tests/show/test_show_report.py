@@ -12,7 +12,6 @@ from store_kit import change_config
 
 import stepcut as sc
 from stepcut.checking.report import Finding, Report, StepSeen
-from stepcut.cli.main import main
 from stepcut.colours import colour
 from stepcut.errors import VideoError
 from stepcut.features.video.sample import frame_at
@@ -42,12 +41,11 @@ def procedure(learned):
     return sc.load(learned)
 
 
-def test_the_command_writes_one_page_that_needs_nothing_else(learned, kitchen, tmp_path, capsys):
+def test_the_command_writes_one_page_that_needs_nothing_else(learned, kitchen, tmp_path, run):
     video = str(sorted((kitchen / "videos").iterdir())[0])
     words = ["report", str(learned), "-o", str(tmp_path / "r.html"), "--check", video, "--quiet"]
     words += ["--truth", str(kitchen / "annotations"), "--title", "Breakfast & <tea>"]
-    assert main(words) == 0
-    assert "the report is in" in capsys.readouterr().out
+    assert "the report is in" in run(*words).out
     page = (tmp_path / "r.html").read_text()
     outside = Outside(page)
     assert outside.addresses

@@ -71,12 +71,10 @@ def test_a_bad_file_is_named_and_the_others_are_converted(content, word, tmp_pat
     assert (root / "features" / "egovlp" / f"{good.stem}.safetensors").is_file()
 
 
-def test_what_cannot_be_converted_says_why(tmp_path, capsys):
+def test_what_cannot_be_converted_says_why(tmp_path, run):
     root = trees.egoprocel_tree(tmp_path)
-    assert convert(root) == 2
-    assert "no .pt file" in capsys.readouterr().err
+    words = ["data", "convert", "egoprocel", "--root", root]
+    assert "no .pt file" in run(*words, code=2).err
     put_rows(root, "Tent_1", 30)
-    assert convert(root) == 1
-    assert "--rate" in capsys.readouterr().err
-    assert main(["data", "convert", "crosstask", "--root", str(root)]) == 2
-    assert "only egoprocel" in capsys.readouterr().err
+    assert "--rate" in run(*words, code=1).err
+    assert "only egoprocel" in run("data", "convert", "crosstask", "--root", root, code=2).err

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from stepcut.cli.main import main
 from stepcut.paper.datasets import Task, TaskVideo
 from stepcut.paper.datasets.dataset import count, leaderboard, statistics
 from stepcut.paper.experiments.results import read_published
@@ -99,8 +98,6 @@ def test_the_leaderboard_has_only_figures_that_are_found_at_their_source():
     assert shown[5:11] == [known[part] for part in parts]
 
 
-def test_the_leaderboard_is_that_of_one_data_set(capsys):
-    assert main(["data", "leaderboard", "egoprocel", "--format", "csv"]) == 0
-    assert "HiERO" in capsys.readouterr().out
-    assert main(["data", "leaderboard", "procel"]) == 2
-    assert "egoprocel" in capsys.readouterr().err
+def test_the_leaderboard_is_that_of_one_data_set(run):
+    assert "HiERO" in run("data", "leaderboard", "egoprocel", "--format", "csv").out
+    assert "egoprocel" in run("data", "leaderboard", "procel", code=2).err

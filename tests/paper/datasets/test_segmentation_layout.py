@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from errors_kit import raises
 
-from stepcut.cli.main import main
 from stepcut.errors import AnnotationError, DataError
 from stepcut.evaluation import evaluate
 from stepcut.formats import write_folder
@@ -90,7 +89,7 @@ def test_what_is_missing_or_wrong_is_reported(tmp_path):
     assert "rgb-09-1, line 2" in problems
 
 
-def test_evaluated_per_activity_and_over_all(tmp_path, capsys):
+def test_evaluated_per_activity_and_over_all(tmp_path, run):
     root = dataset(tmp_path / "data", BREAKFAST, suffix=".txt")
     tasks = load("segmentation", root, rate=RATE)
     renamed = {
@@ -103,16 +102,14 @@ def test_evaluated_per_activity_and_over_all(tmp_path, capsys):
     write_folder(tmp_path / "pred", renamed, "json")
     words = ["evaluate", str(tmp_path / "pred"), "--truth", f"segmentation:{root}"]
     words += ["--rate", str(RATE), "--clock", str(RATE), "--protocol", "segmentation"]
-    assert main([*words, "--per-activity", "--per-step", "--format", "json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = json.loads(run(*words, "--per-activity", "--per-step", "--format", "json").out)
     assert record["rows"][0]["MoF all"] == record["rows"][0]["IoU"] == 100
     activities = [row["activity"] for row in record["per_activity"]["rows"]]
     assert activities == ["coffee"] * 4 + ["milk"] * 4
     assert {row["activity"] for row in record["per_step"]["rows"]} == {"coffee", "milk"}
     assert "Means over 2 activities" in " ".join(record["notes"])
-    assert main([*words, "--format", "json"]) == 0
     # One matching: a step has two names, of which one counts.
-    assert json.loads(capsys.readouterr().out)["rows"][0]["MoF all"] < 90
+    assert json.loads(run(*words, "--format", "json").out)["rows"][0]["MoF all"] < 90
 
 
 def test_frames_of_all_activities_count_alike(tmp_path):

@@ -293,29 +293,24 @@ def test_data_without_features_fills_the_rows_of_no_video(data, tmp_path):
         run_experiment("third-person", tmp_path / "bare", **alone)
 
 
-def test_the_command_runs_keeps_and_makes_again(data, tmp_path, capsys):
+def test_the_command_runs_keeps_and_makes_again(data, tmp_path, run):
     words = ["experiment", "steps", "--data", f"folder:{data}", "--out", str(tmp_path)]
     words += ["--tasks", "tea", "--seeds", "1", "--jobs", "1", "--rows", "one-cluster"]
     words += ["--log", "json", "--protocol", "strict"]
-    assert main(words) == 0
-    first = capsys.readouterr()
+    first = run(*words)
     (kept,) = tmp_path.glob("steps-folder-*.json")
     assert str(kept) in first.err
     # random, uniform and one-cluster for each of four K
     assert len(json.loads(kept.read_text())["cells"]) == 4 * 3
     assert main([*words, "--steps", "3", "--set", "cut.smoothness=9", "cut.m=1.2"]) == 0
-    capsys.readouterr()
     (other,) = set(tmp_path.glob("steps-folder-*.json")) - {kept}  # other settings, another file
     assert json.loads(other.read_text())["cut"] == {"smoothness": 9, "m": 1.2}
     source = ["experiment", "steps", "--from", str(kept), "--protocol", "strict"]
-    assert main([*source, "--plot", str(tmp_path / "steps.svg")]) == 0
-    assert capsys.readouterr().out == first.out
+    assert run(*source, "--plot", tmp_path / "steps.svg").out == first.out
     assert "mean F1 in percent, protocol strict" in (tmp_path / "steps.svg").read_text()
-    assert main([*source, "-o", str(tmp_path / "steps.csv")]) == 0
+    run(*source, "-o", tmp_path / "steps.csv")
     assert "row,K,tea F1,tea IoU\nrandom,7," in (tmp_path / "steps.csv").read_text("utf-8-sig")
-    capsys.readouterr()
-    assert main(["experiment", "main", *source[2:]]) == 2
-    assert "'steps', not 'main'" in capsys.readouterr().err
+    assert "'steps', not 'main'" in run("experiment", "main", *source[2:], code=2).err
 
 
 @pytest.mark.parametrize(
@@ -328,9 +323,8 @@ def test_the_command_runs_keeps_and_makes_again(data, tmp_path, capsys):
         (["--data", "toy", "--as-published", "--as-released"], "choose one"),
     ],
 )
-def test_the_command_refuses_before_any_work(capsys, words, said):
-    assert main(["experiment", "main", *words]) == 2
-    assert said in capsys.readouterr().err
+def test_the_command_refuses_before_any_work(run, words, said):
+    assert said in run("experiment", "main", *words, code=2).err
 
 
 def test_settings_reach_where_they_belong(data, tmp_path):
@@ -462,14 +456,13 @@ def test_views_are_rows_of_every_camera(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_table_of_conv4c_maps_of_toy_videos(conv4c, tmp_path, capsys):
+def test_a_table_of_conv4c_maps_of_toy_videos(conv4c, tmp_path, run):
     words = ["experiment", "main", "--seeds", "1", "--steps", "3", "--quiet", "--data", "toy"]
     words += ["--toy", "videos=2", "duration=8.0"]
     small = ["train.iterations=2", "train.frames=4", "train.hidden=4", "train.dim=4"]
     words += ["--set", *small, "--jobs", "1", "--out", str(tmp_path), *conv4c]
     words += ["--rows", "tc3i + procut", "tc3i + kmeans", "tc3i + subset"]
-    assert main([*words, "--plot", str(tmp_path / "table.svg")]) == 0
-    printed = capsys.readouterr().out
+    printed = run(*words, "--plot", tmp_path / "table.svg").out
     assert "resnet50 conv4c maps of 14 x 14" in printed
     assert "iterations 2, frames 4, hidden 4" in printed
     for row in (*NO_VIDEO, "tc3i + procut"):
@@ -491,7 +484,7 @@ STEPS = Protocol("steps", match_steps, rate_strict)
 """
 
 
-def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(data, tmp_path, monkeypatch, capsys):
+def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(data, tmp_path, monkeypatch, run):
     docs = (Path(__file__).parents[3] / "docs" / "extend.md").read_text(encoding="utf-8")
     (loss,) = re.findall(r"^def slow.*?\n\n", docs, flags=re.DOTALL | re.MULTILINE)
     (tmp_path / "own_parts.py").write_text(OWN + loss)
@@ -505,8 +498,7 @@ def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(data, tmp_path, mon
     rows += ["tcc + procut", "wide=tcc + procut; cut.smoothness=50"]
     rows += ["raw + asot", "asot-trained; epochs=2", "opel + procut", "rgwot + kmeans"]
     options = ["--rows", *rows, "--protocol", "own_parts:STEPS", "--format", "json"]
-    assert main([*words, *options]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = json.loads(run(*words, *options).out)
     shown = {row["row"]: row["tea F1"] for row in record["rows"]}
     # The rows of the table come first.
     assert [*shown] == [*NO_VIDEO, "tcc + procut", "mine", rows[1], "wide", *rows[4:]]
@@ -523,18 +515,16 @@ def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(data, tmp_path, mon
         ("stepcut; restart=5", "'restarts'?"),
         ("uniform=tcc + procut", "Choose another name"),
     ):
-        assert main([*words, "--rows", row]) == 2
-        assert said in capsys.readouterr().err
+        assert said in run(*words, "--rows", row, code=2).err
 
 
 @pytest.mark.parametrize("name", ["losses", "figure"])
-def test_a_gpu_that_is_not_there_is_reported_before_any_work(data, tmp_path, capsys, name):
+def test_a_gpu_that_is_not_there_is_reported_before_any_work(data, tmp_path, run, name):
     words = ["experiment", name, "--data", f"folder:{data}", "--out", str(tmp_path), "--quiet"]
     words += ["--plot", str(tmp_path / "figure.svg")]
     for device, said in (("cuda", "finds no CUDA GPU"), ("tpu", "Choose from auto, cpu, cuda")):
         for chosen in (["--device", device], ["--set", f"train.device={device}"]):
-            assert main([*words, *chosen]) == 2
-            assert said in capsys.readouterr().err
+            assert said in run(*words, *chosen, code=2).err
 
 
 def test_the_device_of_learn_is_where_the_embedder_trains(data):
@@ -544,22 +534,20 @@ def test_the_device_of_learn_is_where_the_embedder_trains(data):
 
 
 @pytest.mark.slow
-def test_the_figure_of_one_video(data, tmp_path, capsys):
+def test_the_figure_of_one_video(data, tmp_path, run):
     picture = tmp_path / "cuts.svg"
     words = ["experiment", "figure", "--data", f"folder:{data}", "--steps", "true", "--quiet"]
     words += ["--tasks", "tea", "--set", "train.iterations=30", "train.dim=8"]
     words += ["--out", str(tmp_path), "--video"]
-    assert main([*words, "v1", "--plot", str(picture)]) == 0
-    assert "v1 of tea, K = 3" in capsys.readouterr().out
+    assert "v1 of tea, K = 3" in run(*words, "v1", "--plot", picture).out
     drawn = picture.read_text()
     for word in ("truth", "k-means (HC)", "subset selection (SS)", "ProCut (PCM)", "stir"):
         assert word in drawn
-    assert main([*words, "v0", "v2", "--rows", "kmeans", "--plot", str(picture)]) == 0
+    run(*words, "v0", "v2", "--rows", "kmeans", "--plot", picture)
     drawn = picture.read_text()
     for word in ("v0: truth", "v0: kmeans", "v2: truth", "v2: kmeans"):
         assert word in drawn
-    assert main([*words, "v1"]) == 2
-    assert "--plot" in capsys.readouterr().err
+    assert "--plot" in run(*words, "v1", code=2).err
 
 
 def test_a_correspondence_figure_joins_the_segments_of_a_step(tmp_path):
