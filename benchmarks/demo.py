@@ -1,7 +1,7 @@
 """Run `stepcut demo` with several seeds: `python benchmarks/demo.py [--seeds 3]`.
 
 Prints the scores before and after three labelled videos, and what the check found in four new
-videos, to benchmarks/reports/demo.md. The time is only meaningful on idle cores.
+videos. The time is only meaningful on idle cores.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from shared import arguments, cpu_of_children, report
+from shared import arguments, cpu_of_children
 
 FIGURES = r"truth: (\d+) % without labels, (\d+) % with three.*?scores (\d+) %"
 """F1 without labels, with three labelled videos, and of the uniform baseline."""
@@ -52,5 +52,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with report(__file__, seeds="0 to 2"):
-        main()
+    main()

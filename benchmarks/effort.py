@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shared import GESTURES, Kept, arguments, fill, gestures, recipes, report
+from shared import GESTURES, Kept, arguments, fill, gestures, recipes
 from stepcut.annotations import REACTION, Annotation, Annotations
 from stepcut.features.extract import extract
 from stepcut.features.features import Features, load_features
@@ -218,11 +218,10 @@ def main() -> None:
     places = given.data, given.features, given.work
     kept.fill(measure, {name: (name, *places, one) for name, one in todo.items()}, 1)
     known = {name: kept.known[name] for name in todo}
-    with report(__file__):
-        for who, title in enumerate(("greedy", "plain")):
-            print(f"Cost of all videos, the {title} annotator\n{table(known, who)}", end="\n\n")
-        for name, one in known.items():
-            print(name, {way: costs[0] for way, costs in one.items()})
+    for who, title in enumerate(("greedy", "plain")):
+        print(f"Cost of all videos, the {title} annotator\n{table(known, who)}", end="\n\n")
+    for name, one in known.items():
+        print(name, {way: costs[0] for way, costs in one.items()})
     page = Path(__file__).parents[1] / "docs" / "annotate.md"
     page.write_text(fill(page.read_text(), {"effort": table(known, 0).markdown()}))
 

@@ -41,7 +41,6 @@ RUNS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
 
 
 def run(name: str, root: Path, out: Path) -> Results:
-    """Run or resume one experiment."""
     experiment, settings, _ = RUNS[name]
     source = settings["data"]
     options = {**settings, "data": source if source == "toy" else f"{source}:{root / source}"}

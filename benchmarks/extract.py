@@ -1,4 +1,4 @@
-"""Measure the speed of feature extraction against its limit, the cost of Ray, and the memory of a worker.
+"""Measure the speed of feature extraction against its limit, and the memory of a worker.
 
     python benchmarks/extract.py [VIDEOS...] [--device cuda] [--only speed]
 
@@ -10,14 +10,12 @@ medians are shown.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,12 +24,11 @@ import av
 import numpy as np
 
 from shared import arguments
-from stepcut.errors import ExtraNeeded
 from stepcut.features.backbones import load_backbone
 from stepcut.features.extract import extract
 from stepcut.features.find import find_videos
 from stepcut.features.video.sample import sample_frames
-from stepcut.parallel.engine import Local, Ray
+from stepcut.parallel.engine import Local
 
 FPS = 2
 BOTTLE = Path(__file__).resolve().parents[2] / "shared" / "data" / "g1_bottle" / "videos"
@@ -59,14 +56,15 @@ def main() -> None:
             for name, key in (("one key frame per second", 30), ("a key frame every 0.1 s", 3)):
                 sets[f"made: {name}"] = make_films(Path(folder, str(key)), 2, 20, key)
             for name, videos in sets.items():
-                ways = {way: (decoding(videos, len(videos), way), 1) for way in (False, True)}
+                ways = {way: (decoding(videos, way), 1) for way in (False, True)}
                 gains = np.divide(*measure(ways, args.rounds).values())
                 wall, cpu = map(middle, gains.T.tolist())
                 print(f"\n{name}: decoding, exact over --fast: CPU time {cpu}, wall time {wall}")
         if args.only in ("memory", None):
             print()
-            for minutes in (1, 16, 60):
-                film = make_long_film(Path(folder, f"long{minutes}.mp4"), minutes)
+            for minutes in (1, 16):
+                film = Path(folder, f"long{minutes}.mp4")
+                write_film(film, 0, 300 * minutes, 1920, 1080, 5)
                 peak = peak_of_worker(film, args.device)
                 print(f"Peak of a worker, {minutes} minutes of 1080p: {peak:.0f} MB")
 
@@ -86,8 +84,6 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
     """Print the rates of decoding, network and both, and the ratio to the limit."""
     network = load_backbone(device=device)
     engines: dict[str, Any] = {"stepcut": Local(), "stepcut, one worker": Local(1)}
-    with contextlib.suppress(ExtraNeeded):
-        engines["stepcut on Ray"] = Ray(os.cpu_count())
     on_gpu = str(getattr(network, "device", "cpu")).startswith("cuda")
     some = [picture for v in videos[:4] for _, picture in sample_frames(v, FPS, network.size)]
     frames = np.stack(some * (-(-512 // len(some)) if on_gpu else 1))
@@ -103,8 +99,7 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
             extract(videos, network, fps=FPS, cache=cache, engine=engine, strict=True)
 
     ways: dict[str, tuple[Run, int]] = {
-        "decode, videos in parallel": (decoding(videos, len(videos)), count),
-        "decode, one after another": (decoding(videos, 1), count),
+        "decode": (decoding(videos), count),
         "network": (run_network, len(frames)),
         **{name: (partial(extract_all, engine), count) for name, engine in engines.items()},
     }
@@ -114,9 +109,9 @@ def measure_speed(name: str, videos: list[Path], device: str, rounds: int) -> No
     print(f"\n{name}: {len(videos)} videos, {count} frames, {network!r}, {rounds} rounds")
     for way, times in spent.items():
         wall, cpu = np.median(times, axis=0)
-        print(f"  {way:<27} {1 / wall:8.1f} frames/s   {1000 * cpu:6.1f} ms of CPU time per frame")
-    a, b, c, ours, *_ = spent.values()
-    limit = np.maximum(np.minimum(a, b), c) if on_gpu else np.minimum(a, b) + c
+        print(f"  {way:<19} {1 / wall:8.1f} frames/s   {1000 * cpu:6.1f} ms of CPU time per frame")
+    decode, embed, ours, *_ = spent.values()
+    limit = np.maximum(decode, embed) if on_gpu else decode + embed
     for clock, reached in zip(("wall", "CPU"), (limit / ours).T.tolist(), strict=True):
         print(f"  share of the limit, {clock} time: {middle(reached)}")
 
@@ -125,10 +120,10 @@ def middle(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
-def decoding(videos: list[Path], beside: int, fast: bool = False) -> Run:
-    """Sample all videos at the size of the network, so many beside each other."""
+def decoding(videos: list[Path], fast: bool = False) -> Run:
+    """Sample all videos at the size of the network."""
     cores = os.cpu_count() or 1
-    workers = min(beside, cores)
+    workers = min(len(videos), cores)
 
     def one(video: Path) -> None:
         for _ in sample_frames(video, FPS, 224, threads=max(1, cores // workers), fast=fast):
@@ -199,25 +194,6 @@ def write_film(
             frame.pts = number
             out.mux(stream.encode(frame))
         out.mux(stream.encode())
-
-
-def make_long_film(path: Path, minutes: int, width: int = 1920, height: int = 1080) -> Path:
-    """One encoded minute at 5 frames per second, its packets repeated to the requested length."""
-    minute = path.with_suffix(".minute.mp4")
-    write_film(minute, 0, 300, width, height, 5)
-    with av.open(str(path), "w") as out:
-        stream: Any = None
-        for number in range(minutes):
-            with av.open(str(minute)) as source:
-                given = source.streams.video[0]
-                stream = stream or out.add_stream_from_template(given)
-                shift = int(Fraction(60 * number) / Fraction(given.time_base))
-                for packet in source.demux(given):
-                    if packet.dts is not None:
-                        packet.pts, packet.dts = packet.pts + shift, packet.dts + shift
-                        packet.stream = stream
-                        out.mux(packet)
-    return path
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shared import arguments, recipes, report
+from shared import arguments, recipes
 from stepcut.methods import StepCut
 from stepcut.methods.similar import find_groups
 from stepcut.tables import Table
@@ -63,7 +63,6 @@ def single(rows: Rows, rate: float) -> list[float | None]:
 
 
 def main() -> None:
-    """Print both tables."""
     parser = arguments(__doc__)
     parser.add_argument("data", type=Path)
     options = parser.parse_args()
@@ -89,8 +88,7 @@ def main() -> None:
         [[name, *single(rows, rate)] for name, rows, rate in alone],
         "One task: percent of draws that are taken for two",
     )
-    with report(__file__):
-        print(two, one_task, sep="\n\n")
+    print(two, one_task, sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -25,17 +25,10 @@ from stepcut.tables import Table
 
 APPENDIX = Path(__file__).parents[1] / "docs" / "appendix" / "method.md"
 FIXED = {
-    "FOLDS",
-    "USUAL",
-    "GROWTH",
-    "LEAST",
-    "NEVER",
-    "TRANSLATIONS",
-    "TEMPERATURE",
-    "AGE",
-    "MANY",
-    "BINS",
+    *("FOLDS", "USUAL", "GROWTH", "LEAST", "NEVER", "TRANSLATIONS"),
+    *("TEMPERATURE", "AGE", "MANY", "BINS"),
 }
+REAL = ("WIDTH", "PRIOR", "MOTION", "MOST", "SEGMENTS")
 """Constants that do not take part without labels and with a given number of steps, and two of numerics."""
 Change = dict[str, Any]
 
@@ -72,17 +65,8 @@ def constants() -> dict[str, tuple[Change, Change]]:
         if name not in FIXED:
             for factor, word in ((0.5, "half"), (2, "double")):
                 value = float(text) * factor
-                whole = "." not in text and name not in (
-                    "WIDTH",
-                    "PRIOR",
-                    "MOTION",
-                    "MOST",
-                    "SEGMENTS",
-                )
-                made[f"{module}.{name} {word}"] = (
-                    {},
-                    {f"{module}.{name}": round(value) if whole else value},
-                )
+                value = value if "." in text or name in REAL else round(value)
+                made[f"{module}.{name} {word}"] = ({}, {f"{module}.{name}": value})
     return made
 
 

@@ -235,9 +235,7 @@ def charts(images: Path) -> None:
     the F1 of stepcut by number of labels."""
     from matplotlib.figure import Figure
 
-    data: dict[str, Any] = json.loads(
-        (Path(__file__).with_name("readme.json")).read_text(encoding="utf-8")
-    )
+    data = json.loads(Path(__file__).with_name("readme.json").read_text(encoding="utf-8"))
     figure = Figure(figsize=(8.2, 3.1), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     names, *columns = zip(*data["methods"]["rows"], strict=True)
@@ -256,14 +254,7 @@ def charts(images: Path) -> None:
     for values, paint, name in zip(columns, (PALE, STRONG), data["labels"]["columns"], strict=True):
         right.plot(names, values, color=paint, marker="o", ms=4, label=name)
     for place, value in enumerate(columns[-1]):
-        right.annotate(
-            f"{value:.0f}",
-            (place, value),
-            (0, -11),
-            textcoords="offset points",
-            ha="center",
-            fontsize=6,
-        )
+        right.text(place, value - 7, f"{value:.0f}", ha="center", fontsize=6)
     right.set_ylim(0, 80)
     right.set_xlabel("labelled recordings")
     right.legend(loc="lower right")
@@ -326,14 +317,15 @@ def screencast(folder: Path, images: Path) -> None:
 
         with viewer(page, Workspace.around(shutil.copytree(folder, Path(safe) / folder.name))):
             page.wait_for_load_state("networkidle")
-            for key, count in (
+            keys = [
                 ("", 3),
                 ("Space", 8),
                 ("Space", 0),
                 *[("ArrowDown", 3)] * 3,
                 ("p", 3),
                 ("4", 4),
-            ):
+            ]
+            for key, count in keys:
                 film(key, count)
     how = {"duration": 350, "loop": 0, "quality": 60}
     pictures[0].save(images / "view.webp", save_all=True, append_images=pictures[1:], **how)

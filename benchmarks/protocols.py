@@ -22,7 +22,6 @@ from stepcut.paper.datasets import load
 from stepcut.paper.datasets.egoprocel import TASKS
 from stepcut.paper.experiments.results import read_published
 from stepcut.timeline import Timeline
-from stepcut.version import __version__
 
 Labels = list[np.ndarray]
 Cell = tuple[float, float]
@@ -134,14 +133,13 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="page with marks for the tables")
     args = parser.parse_args()
     parts = read_truth(args.data)
-    made = f"(seeds 0 to {SEEDS - 1} for random, sampled at {CLOCK:g} Hz, stepcut {__version__}, `benchmarks/protocols.py`)"
     made_of = {
         "proof": proof(parts),
         "clocks": clocks(args.data),
         "blind": blind(parts),
         "fewer": fewer(parts),
     }
-    tables = {name: "\n".join([*lines, "", made]) for name, lines in made_of.items()}
+    tables = {name: "\n".join(lines) for name, lines in made_of.items()}
     if args.write:
         args.write.write_text(fill(args.write.read_text(), tables))
     else:

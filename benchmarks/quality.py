@@ -7,7 +7,6 @@ keeps the figures of each task, so that the command resumes. A task has at most 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +15,9 @@ import numpy as np
 from safetensors.numpy import load_file
 from scipy.ndimage import gaussian_filter1d
 
-from shared import Kept, arguments, gestures, head, recipes
+from shared import Kept, arguments, gestures, head, labels_of, recipes
 from stepcut.evaluation import score
+from stepcut.formats import read_folder
 from stepcut.methods import StepCut
 from stepcut.methods.arithmetic import equal_parts, strongest_directions
 from stepcut.methods.constraints import as_constraints
@@ -90,16 +90,11 @@ def sliced(name: str, kind: str, rows: list[Any], steps: int) -> Task:
 def read_tables(folder: Path, rate: float) -> tuple[list[Any], list[Any]]:
     """Features as .npy, and labels as tables of start, end and step."""
     files = sorted((folder / "features").glob("*.npy"))[:MOST]
-    texts = [(folder / "labels" / f"{file.stem}.csv").read_text("utf-8-sig") for file in files]
-    tables = [list(csv.DictReader(text.splitlines())) for text in texts]
-    names = sorted({line["step"] for table in tables for line in table})
-    rows = [np.load(file) for file in files]
-    true = [np.zeros(len(one), dtype=np.int64) for one in rows]
-    for labels, table in zip(true, tables, strict=True):
-        for line in table:
-            first, last = (round(rate * float(line[side])) for side in ("start", "end"))
-            labels[first:last] = names.index(line["step"]) + 1
-    return rows, true
+    read = read_folder(folder / "labels")
+    lines, rows = [read[file.stem] for file in files], [np.load(file) for file in files]
+    names = sorted({step for line in lines for step in line.sequence()})
+    pairs = zip(lines, rows, strict=True)
+    return rows, [labels_of(line, names, len(one), rate) for line, one in pairs]
 
 
 def figures(task: Task) -> dict[str, Any]:
@@ -141,7 +136,6 @@ def matched(labels: list[Any], true: list[Any]) -> float:
 
 
 def report(known: dict[str, dict[str, Any]]) -> str:
-    """All tables."""
     lines, inside = [], {}
     for name, one in known.items():
         cells = [one[key] for key in ("right", "uniform") if key in one]

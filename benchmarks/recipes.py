@@ -9,9 +9,12 @@ were measured outside this repository.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared import BUILT_ON, REPORTS, Kept, Recipe, arguments, fill, head, recipes, renew_head
 from stepcut.evaluation import score
@@ -21,17 +24,23 @@ from stepcut.tables import Spread, Table
 
 ROWS = ("stepcut", "random", "one-cluster", "uniform", "kmeans", "asot")
 DIRECTIONS = 96
+Rows = NDArray[Any]
 DATA = "CaptainCook4D features, one row per second"
+
+
+def principal(given: Sequence[Rows], directions: int = DIRECTIONS) -> list[Rows]:
+    rows = [video.astype(np.float64) for video in given]
+    if not directions:
+        return rows
+    middle = np.concatenate(rows).mean(axis=0)
+    centred = [video - middle for video in rows]
+    axes, _ = strongest_directions(centred, directions)
+    return [video @ axes for video in centred]
 
 
 def measure(row: str, recipe: Recipe, seed: int, directions: int) -> dict[str, float]:
     """F1 of a method, on all features or on their principal `directions`."""
-    rows = [video.astype(np.float64) for video in recipe.rows]
-    if directions:
-        middle = np.concatenate(rows).mean(axis=0)
-        centred = [video - middle for video in rows]
-        axes, _ = strongest_directions(centred, directions)
-        rows = [video @ axes for video in centred]
+    rows = principal(recipe.rows, directions)
     labels = METHODS[row](recipe.steps, recipe.rate, seed).fit(rows).labels_
     return {"strict": score(labels, recipe.true, clusters=recipe.steps).f1}
 

@@ -33,19 +33,19 @@ class Report(NamedTuple):
 
 TABLE = {
     "check": Report("verdicts.py", 10, f"{KNOTS} --kitchens 20 --recipes {COOK}", page="verdicts"),
-    "demo": Report("demo.py", 4),
-    "effort": Report("effort.py", 90, "{data} {knots} {work}"),
+    "demo": Report("demo.py", 4, "", "0 to 2", "demo"),
+    "effort": Report("effort.py", 90, "{data} {knots} {work}", page="effort"),
     "experiments": Report("experiments.py", 60, "{data} --out {work} --write {report}"),
     "features": Report("extract.py", 15, "", "none", page="speed"),
     "graph": Report("use.py", 1, COOK, "none", "graph"),
-    "groups": Report("groups.py", 5, "{data}/captaincook4d"),
+    "groups": Report("groups.py", 5, "{data}/captaincook4d", page="groups"),
     "parts": Report("parts.py", 30, "{data}/captaincook4d --keep {keep}", page="parts"),
     "peers": Report("recipes.py", 1, f"{COOK} --keep {{work}}/recipes.jsonl"),
     "protocols": Report("protocols.py", 2, "{data}/egoprocel --write {report}"),
     "quality": Report("quality.py", 30, "{data} {knots} --keep {keep}"),
     "recipes": Report("recipes.py", 13, f"{COOK} --keep {{work}}/recipes.jsonl"),
     "reliability": Report("soak.py", 70, "3600", "0 to 5", "soak"),
-    "teach": Report("teach.py", 60, f"{COOK} {KNOTS} --keep {{keep}}"),
+    "teach": Report("teach.py", 60, f"{COOK} {KNOTS} --keep {{keep}}", page="teach"),
 }
 BY_HAND = {"what-did-not-work": "rejected ideas"}
 """Reports without a script, and why."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[1]
 WHOLE = {
     "src, characters": (1_644_076, 1_380_000),
     "src, files": (237, 150),
-    "src, imports": (108_963, 75_000),
     "tests, lines": (30_640, 24_000),
     "benchmarks, characters": (277_917, 130_000),
     "JavaScript and CSS, characters": (165_237, 220_000),
@@ -41,7 +39,6 @@ def main() -> None:
     found = (
         sum(map(len, source.values())),
         len(source),
-        sum(map(import_characters, source.values())),
         sum(text.count("\n") for text in some("tests/", ".py").values()),
         sum(map(len, some("benchmarks/", ".py").values())),
         sum(map(len, some("src/", ".js", ".css").values())),
@@ -49,12 +46,6 @@ def main() -> None:
     )
     whole = [[name, *WHOLE[name], n] for name, n in zip(WHOLE, found, strict=True)]
     print(Table(["the whole", "0.3.0", "limit", "now"], whole))
-
-
-def import_characters(text: str) -> int:
-    """Characters of the import statements at the top level of a module."""
-    found = re.findall(r"^(?:from [\w.]+ )?import (?:\([^)]*\)|.*)\n", text, flags=re.MULTILINE)
-    return sum(map(len, found))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ recordings without annotations; transcripts are given for all recordings, which 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import shared
-from shared import BACKBONES, BUILT_ON, GESTURES, SHORT, Kept, arguments, gestures, report
+from shared import BACKBONES, BUILT_ON, GESTURES, SHORT, Kept, Recipe, arguments, gestures
 from stepcut.evaluation import score
 from stepcut.features.features import load_features
 from stepcut.methods import StepCut
@@ -34,41 +34,27 @@ Labels = NDArray[np.int64]
 NUMBERS = (1, 3, 5)
 
 
-@dataclass
-class Column:
-    """One task seen by one backbone; labels from 0, -1 is background."""
-
-    key: str
-    tuned: bool
-    rate: float
-    rows: list[NDArray[np.float32]]
-    true: list[Labels]
-    steps: int
+def column(recipe: Recipe) -> Recipe:
+    """Labels from 0 without gaps, -1 is background."""
+    seen = np.unique(np.concatenate([[0], *recipe.true]))
+    return replace(recipe, true=[np.searchsorted(seen, labels) - 1 for labels in recipe.true])
 
 
-def recipes(roots: Sequence[Path]) -> Iterator[Column]:
-    """The columns of CaptainCook4D, image features first."""
-    for recipe in sorted(
-        shared.recipes(*roots), key=lambda one: list(BACKBONES).index(one.backbone)
-    ):
-        seen = np.unique(np.concatenate([[0], *recipe.true]))  # 0 is background; no gaps
-        true = [np.searchsorted(seen, labels) - 1 for labels in recipe.true]
-        key = f"{BACKBONES[recipe.backbone]} {SHORT[recipe.name]}"
-        yield Column(key, recipe.name in BUILT_ON, recipe.rate, recipe.rows, true, recipe.steps)
+def key(recipe: Recipe) -> str:
+    return f"{BACKBONES.get(recipe.backbone, '')} {SHORT[recipe.name]}".strip()
 
 
-def knots(features: Path, labels: Path) -> Column:
+def knots(features: Path, labels: Path) -> Recipe:
     """The knot-tying videos, from the folders of their features and of their gestures."""
     read = load_features(sorted(features.glob("*.safetensors")))
     true = [
         gestures(labels / f"{one.name}.txt", len(one.rows), float(one.rate)) - 1 for one in read
     ]
     rows = [one.rows for one in read]
-    return Column("knots", False, float(read[0].rate), rows, true, len(GESTURES))
+    return Recipe("", "Knot tying", rows, true, len(GESTURES), float(read[0].rate))
 
 
 def annotate(kind: str, true: Labels, rng: np.random.Generator) -> Constraint:
-    """The annotations of one recording."""
     if kind == "labels":
         return Constraint(labels=true)
     segments = [segment for segment in runs(true).tolist() if segment[0] >= 0]
@@ -81,7 +67,7 @@ def annotate(kind: str, true: Labels, rng: np.random.Generator) -> Constraint:
     return Constraint(clicks=tuple(places))
 
 
-def figures(column: Column, found: dict[int, Labels]) -> list[float]:
+def figures(column: Recipe, found: dict[int, Labels]) -> list[float]:
     """Strict F1, and F1 with the names that annotations give, of the recordings in `found`."""
     places = sorted(found)
     pairs = [found[place] for place in places], [column.true[place] + 1 for place in places]
@@ -89,8 +75,7 @@ def figures(column: Column, found: dict[int, Labels]) -> list[float]:
     return [float(one) for one in named]
 
 
-def measure(column: Column, draws: int, seed: int = 0) -> dict[str, Any]:
-    """All figures of one column."""
+def measure(column: Recipe, draws: int, seed: int = 0) -> dict[str, Any]:
     settings: dict[str, Any] = {"steps": column.steps, "rate": column.rate, "seed": seed}
     without = StepCut(**settings).fit(column.rows)
     every = range(len(column.rows))
@@ -118,8 +103,8 @@ def measure(column: Column, draws: int, seed: int = 0) -> dict[str, Any]:
         found[f"{kind} in all others"] = figures(column, left_out)
     found["transcripts of all"] = figures(column, segment("transcripts", every, 0, every))
     return {
-        "key": column.key,
-        "tuned": column.tuned,
+        "key": key(column),
+        "tuned": column.name in BUILT_ON,
         "figures": found,
     }
 
@@ -156,12 +141,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    columns = [*recipes(options.data), *([knots(*options.knots)] if options.knots else [])]
+    found = shared.recipes(*options.data)
+    columns = [column(one) for one in sorted(found, key=lambda one: one.backbone, reverse=True)]
+    columns += [knots(*options.knots)] if options.knots else []
     kept = Kept(options.keep)
-    kept.fill(measure, {column.key: (column, options.draws) for column in columns}, options.workers)
-    with report(__file__):
-        for table in tables([kept.known[column.key] for column in columns]):
-            print(table, end="\n\n")
+    kept.fill(measure, {key(one): (one, options.draws) for one in columns}, options.workers)
+    for table in tables([kept.known[key(one)] for one in columns]):
+        print(table, end="\n\n")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,6 @@ def count_edges(walks: Sequence[Walk], steps: int) -> Edges:
 
 
 def graph_table(tasks: Sequence[Task]) -> Table:
-    """Edge F1 on true sequences."""
     rows: list[list[Cell]] = []
     for task in tasks:
         count, index = len(task.steps), task.steps.index
@@ -64,14 +63,9 @@ def graph_table(tasks: Sequence[Task]) -> Table:
         "clean: recordings without a missing or misordered step.",
     ]
     title = "The procedure graph from true sequences, edge F1 in percent"
-    return with_mean(Table(["recipe", "videos", "clean", *names], rows, title, notes))
-
-
-def with_mean(table: Table) -> Table:
-    """The table with a row of means under it."""
-    columns = list(zip(*table.rows, strict=True))[1:]
-    means = [float(np.mean(cells)) if isinstance(cells[0], float) else None for cells in columns]
-    return Table(table.columns, [*table.rows, ["mean", *means]], table.caption, table.notes)
+    means = np.mean([row[3:] for row in rows], axis=0).tolist()
+    rows.append(["mean", None, None, *means])
+    return Table(["recipe", "videos", "clean", *names], rows, title, notes)
 
 
 def main() -> None:

@@ -295,7 +295,6 @@ def show_steps(how: str, found: Sequence[tuple[float, float]]) -> None:
 
 
 def main() -> None:
-    """Print what was asked for."""
     parser = arguments(__doc__)
     parser.add_argument("--knots", type=Path, nargs=2, metavar=("FEATURES", "GESTURES"))
     parser.add_argument("--recipes", type=Path, nargs="+", metavar="DATA", default=[])

@@ -165,8 +165,10 @@ def read_mstcn(text: str, options: Options) -> Timeline:
     frames = [line.strip() for line in text.rstrip("\n").split("\n")]
     mapping = find_mapping(options.path)
     occurring = list(dict.fromkeys(f for f in frames if f and f not in NOTHING))
-    steps = read_mapping(mapping) if mapping else occurring
-    place = {step: k for k, step in enumerate(steps)} | dict.fromkeys(NOTHING, BACKGROUND)
+    numbered = read_numbered_names(mapping) if mapping else list(enumerate(occurring))
+    nothing = [*NOTHING, *(name for number, name in numbered if number < 0)]
+    steps = [name for _, name in numbered if name not in nothing]
+    place = {step: k for k, step in enumerate(steps)} | dict.fromkeys(nothing, BACKGROUND)
     for line, frame in enumerate(frames, start=1):
         if not frame:
             raise flaw("the line is empty", f"Write a step, or {NOTHING[0]!r} for none", line)
@@ -209,7 +211,7 @@ def read_numbered_names(path: Path) -> list[tuple[int, str]]:
         number, _, step = text.strip().partition(" ")
         if not text.strip():
             continue
-        if not re.fullmatch("[0-9]{1,9}", number) or not step.strip():
+        if not re.fullmatch("-1|[0-9]{1,9}", number) or not step.strip():
             with refusals(path):
                 raise flaw(f"{text!r} is not 'NUMBER step'", "Correct the line", line)
         numbered.append((int(number), step.strip()))

@@ -1,6 +1,8 @@
 """The layout of Breakfast, 50Salads, YTI and Desktop Assembly: read, evaluated, and experimented on."""
 
+import importlib
 import json
+from pathlib import Path
 
 import datasets_trees as trees
 import numpy as np
@@ -8,10 +10,13 @@ import pytest
 from errors_kit import raises
 
 from stepcut.errors import AnnotationError, DataError
-from stepcut.evaluation import evaluate
+from stepcut.evaluation import evaluate, score
+from stepcut.evaluation.compare import baseline
 from stepcut.formats import write_folder
 from stepcut.paper.datasets import find_dataset, load
+from stepcut.timeline import Timeline
 
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 RATE = 15
 STEPS = ("SIL", "take_cup", "pour_milk", "stir")
 
@@ -22,12 +27,13 @@ def labels(seed):
     return np.repeat([0, 1, 2, 3, 0], lengths)
 
 
-def dataset(root, names, suffix="", mapping="mapping.txt", activities=False, text=False):
-    """Labels per frame and features (d, T), or (T, d) as text."""
-    trees.put(root / mapping, "".join(f"{n} {step}\n" for n, step in enumerate(STEPS)))
+def dataset(root, names, suffix="", mapping="mapping.txt", activities=False, text=False, first=0):
+    """Labels per frame and features (d, T), or (T, d) as text; YTI calls background -1 bg."""
+    steps = ("bg" if first else STEPS[0], *STEPS[1:])
+    trees.put(root / mapping, "".join(f"{n} {step}\n" for n, step in enumerate(steps, first)))
     for seed, (name, activity) in enumerate(names.items()):
         frames = labels(seed)
-        text_of = "".join(f"{STEPS[n]}\n" for n in frames)
+        text_of = "".join(f"{steps[n]}\n" for n in frames)
         trees.put(root / "groundTruth" / f"{name}{suffix}", text_of)
         noise = np.random.default_rng(seed).normal(size=(len(frames), 6))
         rows = np.eye(4, 6)[frames] + 0.05 * noise
@@ -52,7 +58,7 @@ YTI = {f"{what}_000{n}": what for what in ("changing_tire", "cpr") for n in (1, 
         (BREAKFAST, {"activities": True, "text": True, "mapping": "mapping/mapping.txt"},
          {"coffee": 3, "milk": 3}),  # CTE's
         (SALADS, {"mapping": "groundTruth/mapping/mapping.txt"}, {"data": 3}),
-        (YTI, {}, {"changing_tire": 2, "cpr": 2}),
+        (YTI, {"first": -1}, {"changing_tire": 2, "cpr": 2}),
     ],
 )  # fmt: skip
 def test_every_released_layout(names, how, activities, tmp_path):
@@ -136,3 +142,36 @@ def test_features_directly_in_their_folder_are_read(tmp_path):
     trees.put(tmp_path / "tea" / "annotations" / "a.csv", "start,end,step\n0,4,pour\n")
     (task,) = load("folder", tmp_path / "tea")
     assert task.videos[0].read_features("features").shape == (10, 4)
+
+
+def test_the_tree_for_peers_and_the_score_of_their_predictions(tmp_path, monkeypatch, capsys):
+    """What CTE, TOT, HVQ and ASOT read, and what they would write if they found the truth."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    peers = importlib.import_module("peers")
+    data, root, written = (tmp_path / name for name in ("my tea", "root", "output"))
+    (data / "features").mkdir(parents=True)
+    written.mkdir()
+    truth = {}
+    for seed in range(3):
+        frames = labels(seed)
+        truth[f"v{seed}"] = Timeline.from_labels(frames - 1, 1, ["take cup", "pour", "stir"])
+        np.save(data / "features" / f"v{seed}.npy", np.eye(4)[frames])
+    write_folder(data / "labels", truth, "csv")
+    peers.export(f"folder:{data}", str(root))
+    assert capsys.readouterr().out == "TASK mytea, K 3, D 4\n"
+    assert (root / "mapping" / "mapping.txt").read_text().split()[:2] == ["-1", "background"]
+    new = {"background": -1, "mytea-0": 2, "mytea-1": 0, "mytea-2": 1}
+    true = []
+    for file in sorted((root / "groundTruth").iterdir()):
+        words = file.read_text().split()
+        assert len(np.loadtxt(root / "features" / "mytea" / f"{file.name}.txt")) == len(words)
+        np.savetxt(written / f"{file.name}_test_iter0.txt", [new[word] for word in words], "%d")
+        true.append(np.array([new[word] + 1 for word in words]))
+    peers.judge(str(root), "mytea", str(written))
+    table = [line.split() for line in capsys.readouterr().out.splitlines()]
+    figures = {(line[0], line[1]): line[2:] for line in table if line[0] in ("peer", "uniform")}
+    assert figures["peer", "strict"] == figures["peer", "segmentation"] == ["100.0"] * 3
+    blind = score(baseline("uniform", true, 3), true)
+    assert figures["uniform", "strict"] == [f"{x:.1f}" for x in (blind.f1, blind.iou, blind.mof)]
+    [task] = load("segmentation", root, rate=1)  # and our own reader reads it
+    assert (task.name, len(task), len(task.steps)) == ("mytea", 3, 3)
