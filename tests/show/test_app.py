@@ -244,6 +244,24 @@ def test_two_groups_are_compared(app):
     assert {row[0] for row in answer["budget"]["rows"]} == {"A", "B"}
 
 
+def test_labels_of_another_person_are_chosen_to_stand_beside(app, learned):
+    shutil.copytree(learned, app.workspace_root / "toy.proc")
+    (app.workspace_root / "other.csv").write_text("video,step,start,end\nnone,a,0,1\n")
+    place = place_of(app, "toy")
+
+    def beside(labels):
+        shown = app.post(f"{place}/api/beside", {"labels": labels}).json()
+        if "error" in shown:
+            return shown["error"]
+        return shown["state"]["beside"], [bool(one["beside"]) for one in shown["state"]["videos"]]
+
+    assert beside("labels") == ("labels", [True, True])
+    assert "none of its videos (none)" in beside("other.csv")
+    assert "not a file" in beside("../labels")
+    assert app.get(f"{place}/api/state").json()["beside"] == "labels"
+    assert beside(None) == (None, [False, False])
+
+
 @pytest.mark.slow
 def test_an_export_is_previewed_written_and_downloaded(app, learned):
     root = app.workspace_root

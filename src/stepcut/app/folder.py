@@ -73,6 +73,15 @@ class Folder:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         return os.fdopen(os.open(path, flags), "rb")
 
+    def find_labels(self, name: str) -> Path:
+        """A label file, or a folder of them."""
+        try:
+            path = self.find(name, folder=True)
+        except OptionError:
+            path = self.find(name)
+        self.check_links(path)
+        return path
+
     def check_links(self, path: Path) -> None:
         for file in all_files(path, procedures=True) if path.is_dir() else ():
             if isinstance(file, Path) and not self.holds(file):

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from stepcut.app.jobs import Job
 from stepcut.app.security import MEDIA, Guard
-from stepcut.app.state import Viewer
+from stepcut.app.state import OtherTimelines, Viewer
 from stepcut.app.tasks import check_target, pack, preview, read_wish
 from stepcut.app.watching import Watching
 from stepcut.app.workspace import Workspace
@@ -43,6 +43,7 @@ from stepcut.evaluation.compare import compare_groups
 # Imported here, because concurrent imports in request threads can see partial modules.
 from stepcut.features.video.container import probe
 from stepcut.files.names import safe_name
+from stepcut.formats import read_folder
 from stepcut.procedure.corrections import StaleEdit
 from stepcut.procedure.edits import go_back, history, take_back
 from stepcut.procedure.folder import is_procedure
@@ -250,6 +251,16 @@ def change(verb: str, viewer: Viewer, values: Values) -> Values | Response:
         sentence = f"{BEHIND}, so your change was not saved."
         return Json({"error": sentence, "state": viewer.state()}, 409)
     return {"words": words, "state": viewer.state()}
+
+
+def show_beside(viewer: Viewer, values: Values) -> Values:
+    """Show the labels of another person beside ours, or none."""
+    beside = None
+    if (name := values.get("labels")) is not None:
+        found = read_folder(viewer.files.find_labels(str(name)))
+        beside = OtherTimelines.of(str(name), found, viewer.videos)
+    viewer.beside = beside
+    return {"state": viewer.state()}
 
 
 def set_rule(viewer: Viewer, values: Values) -> Values:
@@ -493,6 +504,7 @@ def procedure_routes(watching: Watching) -> list[Route]:
         ),
         call("/api/rules", lambda viewer, _: viewer.rules()),
         post("/api/rules", set_rule),
+        post("/api/beside", show_beside),
         post("/api/teach", teach),
         post("/api/adopt", adopt),
         # The suggestion depends on the annotations.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from stepcut.app.folder import Folder
 from stepcut.app.jobs import Jobs
 from stepcut.checking.expectations import Expectations
 from stepcut.colours import colour, ink
-from stepcut.errors import ProcedureError, StepcutError
+from stepcut.errors import OptionError, ProcedureError, StepcutError
 from stepcut.evaluation.agreement import stretches
 from stepcut.features.extract import read_source
 from stepcut.features.features import Features
@@ -41,6 +41,13 @@ from stepcut.timeline import Segment, Timeline
 class OtherTimelines:
     name: str
     timelines: Mapping[str, Timeline]
+
+    @classmethod
+    def of(cls, name: str, found: Mapping[str, Timeline], videos: Mapping[str, Any]) -> Self:
+        if not match_videos(videos, found):
+            there = ", ".join(list(found)[:5])
+            raise OptionError(f"{name}: the procedure contains none of its videos ({there}).")
+        return cls(name, found)
 
     def rows(self, document: Document) -> dict[str, list[tuple[Any, ...]]]:
         """Segments: start, end, name, colour, ink, and the number of our matching step."""
@@ -201,7 +208,8 @@ class Viewer:
 
     @property
     def stamp(self) -> str:
-        return f"{self.edits.revision}-{self.checks.stamp}-{len(self.changed())}"
+        beside = self.beside.name if self.beside else ""
+        return f"{self.edits.revision}-{self.checks.stamp}-{len(self.changed())}-{beside}"
 
     def state(self) -> dict[str, Any]:
         # Read first: if another window edits meanwhile, this revision is outdated, not too new.

@@ -187,11 +187,7 @@ class Workspace:
         steps = read_step_count(str(request.get("steps") or "auto"))
         labels = None
         if given := request.get("labels"):
-            try:
-                labels = files.find(str(given), folder=True)
-            except OptionError:
-                labels = files.find(str(given))
-            files.check_links(labels)
+            labels = files.find_labels(str(given))
             read_labels(str(labels))
         recipe = [line for line in str(request.get("recipe") or "").splitlines() if line.strip()]
         if recipe:

@@ -48,14 +48,8 @@ def view(args: argparse.Namespace) -> int:
     ]
     beside = None
     if args.beside:
-        beside = OtherTimelines(
-            Path(args.beside).name, common.read_timelines(args.beside, **theirs)
-        )
-        if not match_videos(videos, beside.timelines):
-            there = ", ".join(list(beside.timelines)[:5])
-            raise OptionError(
-                f"--beside {args.beside}: {args.procedure} contains none of its videos ({there})."
-            )
+        found = common.read_timelines(args.beside, **theirs)
+        beside = OtherTimelines.of(Path(args.beside).name, found, videos)
     names = [*videos, *(video.name for video in checked)]
     wanted, at, seconds = (args.at or "").rpartition("@")
     shown = match_videos([wanted], names, OptionError).get(wanted)
