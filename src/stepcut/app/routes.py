@@ -258,7 +258,7 @@ def show_beside(viewer: Viewer, values: Values) -> Values:
     beside = None
     if (name := values.get("labels")) is not None:
         found = read_folder(viewer.files.find_labels(str(name)))
-        beside = OtherTimelines.of(str(name), found, viewer.videos)
+        beside = OtherTimelines.of(Path(str(name)).name or "labels", found, viewer.videos)
     viewer.beside = beside
     return {"state": viewer.state()}
 

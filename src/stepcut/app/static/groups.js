@@ -2,11 +2,13 @@
 
 import { ask } from "./api.js";
 import { button, el } from "./dom.js";
-import { store } from "./store.js";
+import { pickLabels } from "./picker.js";
+import { showView, store, take } from "./store.js";
 import { S } from "./strings.js";
 
 const ticks = el("tbody", {});
 const answer = el("div", { class: "answer", "aria-live": "polite" });
+const beside = button("", () => chooseBeside());
 const groups = { a: new Set(), b: new Set() };
 let drawn = null;
 
@@ -16,10 +18,13 @@ export function buildGroups(section) {
   section.append(el("h2", { text: S.compareHead }), el("p", { class: "soft",
     text: S.compareWords }),
     el("div", { class: "scroll-y" }, el("table", { class: "figures ticks" }, head, ticks)),
-      button(S.compareGo, go, { class: "main" }), answer);
+      button(S.compareGo, go, { class: "main" }), answer,
+    el("h2", { text: S.besideHead }), el("p", { class: "soft", text: S.besideWords }), beside);
 }
 
 export function drawGroups() {
+  beside.disabled = !store.data.home && !store.data.beside; // files are chosen in the app
+  beside.textContent = store.data.beside ? S.besideNone(store.data.beside) : S.beside;
   if (drawn === store.data) return;
   drawn = store.data;
   ticks.replaceChildren(...store.data.videos.map((video) =>
@@ -52,6 +57,18 @@ async function go() {
       el("h3", { text: S.budgetHead }), budget(found.budget),
       el("details", {}, el("summary", { text: S.details }), table(found.columns, found.rows)));
     answer.scrollIntoView({ block: "nearest" });
+  } catch (error) {
+    answer.replaceChildren(el("p", { class: "bad", role: "alert", text: error.message }));
+  }
+}
+
+// The labels of another person under each timeline, or no longer.
+async function chooseBeside() {
+  const labels = store.data.beside ? null : await pickLabels(S.beside);
+  if (labels === null && !store.data.beside) return;
+  try {
+    take((await ask("api/beside", { labels: labels === "" ? "." : labels })).state);
+    if (store.data.beside) showView("correct");
   } catch (error) {
     answer.replaceChildren(el("p", { class: "bad", role: "alert", text: error.message }));
   }

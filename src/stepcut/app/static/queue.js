@@ -1,10 +1,8 @@
 // The review queue: what is confirmed, which videos are listed in which order, where to look next.
 
-import { ask } from "./api.js";
 import { button, clock, el } from "./dom.js";
-import { pickLabels } from "./picker.js";
 import { changed, current, doubts, edit, isConfirmed, recall, remember, reportOf, say,
-  store, take } from "./store.js";
+  store } from "./store.js";
 import { S } from "./strings.js";
 import { learnQuietly } from "./teach.js";
 
@@ -36,7 +34,6 @@ const layout = button(S.cards, () => setLayout(layout.ariaPressed !== "true"),
   { title: S.cardsTitle });
 const after = el("input", { type: "checkbox", checked: recall("learn after", false),
   onchange: () => remember("learn after", after.checked) });
-const beside = button("", () => chooseBeside(), { title: S.besideTitle });
 const afterLabel = el("label", { title: S.learnAfterTitle }, after, S.learnAfter);
 const next = button(S.nextDoubt, () => goNext(), { class: "main", title: S.nextDoubtTitle });
 const seen = new Set(); // what Next has shown: key and time
@@ -46,7 +43,7 @@ let choose = null;
 export function buildQueue(onchoose) {
   choose = onchoose;
   document.getElementById("queue").append(next, share, words, afterLabel, el("span", { class: "gap" }), all,
-    confirm, search, which, order, beside, layout);
+    confirm, search, which, order, layout);
   setLayout(recall("cards", false));
 }
 
@@ -94,22 +91,8 @@ export function drawQueue() {
   all.checked = ticked.length > 0 && ticked.length === open.length;
   all.indeterminate = ticked.length > 0 && ticked.length < open.length;
   afterLabel.hidden = !store.data.learned;
-  // files can only be chosen in the app
-  beside.hidden = !store.data.home && !store.data.beside;
-  beside.textContent = store.data.beside ? S.besideNone(store.data.beside) : S.beside;
   confirm.hidden = !ticked.length;
   confirm.textContent = S.confirmThese(ticked.length);
-}
-
-// The labels of another person under each timeline, or no longer.
-async function chooseBeside() {
-  const labels = store.data.beside ? null : await pickLabels(S.beside);
-  if (labels === null && !store.data.beside) return;
-  try {
-    take((await ask("api/beside", { labels: labels === "" ? "." : labels })).state);
-  } catch (error) {
-    say(error.message, true);
-  }
 }
 
 function tickAll() {

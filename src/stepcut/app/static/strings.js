@@ -201,8 +201,9 @@ export const S = {
   learnAfterTitle: "After a confirmation, learn in the background and refresh the proposals of "
     + "unconfirmed videos; the video you look at stays as it is",
   refreshed: "The proposals of the unconfirmed videos are new.",
-  beside: "Other labels", besideNone: (name) => `Without ${name}`,
-  besideTitle: "Show the labels of another person under each timeline, with kappa",
+  besideHead: "Two annotators", beside: "Choose other labels",
+  besideNone: (name) => `Without ${name}`,
+  besideWords: "The labels of another person are shown under each timeline, with kappa and the differences.",
   cards: "Cards", cardsTitle: "Show pictures of the videos",
   tickAll: "Select all listed videos", tickVideo: (name) => `Select ${name}`,
   confirmThese: (number) => `Confirm ${count(number, "video", "videos")}`,
