@@ -1,7 +1,7 @@
 """Annotations of a set of videos: the one form of what people say, and its rows for a method."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby, pairwise
 from statistics import median
@@ -26,6 +26,9 @@ REACTION = 0.5
 """Seconds that a key is late, before corrected boundaries show more."""
 FLOAT = 0.3
 """The least time on both sides of an onset in which its boundary is open, in seconds."""
+
+
+STEP_CLASSES = ("value-adding", "necessary", "waste")
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -228,6 +231,10 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Severities by step: critical, optional, free."""
     recipe: tuple[RecipeStep, ...] = ()
     accepted: tuple[Accepted, ...] = ()
+    classes: dict[str, str] = {}
+    """The class of steps in time studies, one of `STEP_CLASSES`."""
+    notes: dict[str, str] = {}
+    """What a person wrote about steps."""
 
     @property
     def labels(self) -> dict[str, Timeline]:
@@ -297,6 +304,8 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             severities={**before.severities, **self.severities},
             recipe=self.recipe or before.recipe,
             accepted=tuple(dict.fromkeys((*before.accepted, *self.accepted))),
+            classes={**before.classes, **self.classes},
+            notes={**before.notes, **self.notes},
         )
 
     def renamed(self, names: Mapping[str, str]) -> Self:
@@ -310,6 +319,8 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
                 msgspec.structs.replace(one, name=names.get(one.name, one.name))
                 for one in self.recipe
             ),
+            classes={names.get(name, name): one for name, one in self.classes.items()},
+            notes=_joined((names.get(name, name), text) for name, text in self.notes.items()),
         )
 
     def constraints(
@@ -352,6 +363,14 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
                 annotated=tuple((s.start, s.end) for s in clip_segments(covered, one.end, where)),
             )
         return msgspec.structs.replace(annotations, videos=videos)
+
+
+def _joined(notes: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Notes of steps that were merged follow each other."""
+    found: dict[str, str] = {}
+    for name, text in notes:
+        found[name] = f"{found[name]}\n{text}" if name in found else text
+    return found
 
 
 def recipe_transcript(recipe: Sequence[RecipeStep], steps: Sequence[str]) -> Transcript:

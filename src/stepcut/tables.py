@@ -246,12 +246,12 @@ def to_sheets(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
         bold = book.add_format({"bold": True})
         for title, rows in sheets.items():
             sheet = book.add_worksheet(title)
-            first = title == next(iter(sheets))
-            if first:
+            headed = title != "about"
+            if headed:
                 sheet.freeze_panes(1, 0)
             for number, row in enumerate(rows):
                 for place, value in enumerate(row):
-                    style = bold if first and number == 0 else None
+                    style = bold if headed and number == 0 else None
                     if isinstance(value, str):  # a name that begins with = is not a formula
                         text = _CONTROL.sub(lambda mark: printable(mark[0]), value)
                         sheet.write_string(number, place, text, style)

@@ -10,9 +10,8 @@ from stepcut.cli.main import COMMANDS, make_parser
 WORDS = {
     "agree": "nope/ nope/ -o {}.json",
     "agree ": "nope/ nope/ --table {}.csv",
-    "budget": "nope/ -o {}.csv",
     "clips": "nope.proc -o {}",
-    "compare": "nope/ nope/ -p nope.proc --budget {}.csv",
+    "compare": "nope/ nope/ -p nope.proc --times {}.csv",
     "compare ": "nope/ nope/ -p nope.proc --plot {}.svg",
     "compare  ": "nope/ nope/ -p nope.proc -o {}.csv",
     "evaluate": "nope.proc --truth nope/ -o {}.csv",
@@ -27,6 +26,8 @@ WORDS = {
     "report": "nope.proc -o {}.html",
     "segment": "nope.proc nope.mp4 -o {}.vtt",
     "teach": "nope.proc nope/ -o {}.proc",
+    "times": "nope/ -o {}.xlsx",
+    "times ": "nope/ --plot {}.svg",
 }
 """A command with an output, and nothing that could be worked on."""
 

@@ -220,7 +220,7 @@ def test_columns_rate_sheet_and_encoding_wherever_labels_are_read(name, tmp_path
     learned = ["learn", features, "--rate", "2", "-o", proc, "--quiet", "--labels", labels]
     for words in (
         learned, ["teach", proc, labels, "--quiet"], ["evaluate", proc, "--truth", labels],
-        ["agree", labels, proc], ["budget", labels], ["convert", labels, json, "--quiet"],
+        ["agree", labels, proc], ["times", labels], ["convert", labels, json, "--quiet"],
     ):  # fmt: skip
         given = ["--label-rate", "30"] if words is learned and name == "frames" else WHERE[name]
         assert main(words) == 2

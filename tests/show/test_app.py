@@ -241,7 +241,7 @@ def test_two_groups_are_compared(app):
     assert app.post(place, {"a": [one, "9"], "b": [two, one]}).status == 422
     answer = app.post(place, {"a": [one, two], "b": [two, one]}).json()
     assert "A" in answer["words"]
-    assert {row[0] for row in answer["budget"]["rows"]} == {"A", "B"}
+    assert {row[0] for row in answer["times"]["rows"]} == {"A", "B"}
 
 
 def test_labels_of_another_person_are_chosen_to_stand_beside(app, learned):
@@ -268,10 +268,10 @@ def test_an_export_is_previewed_written_and_downloaded(app, learned):
     shutil.copytree(learned, root / "toy.proc")
     procedure = place_of(app, "toy")
     place = f"{procedure}/api/export"
-    body = {"what": ["labels", "clips", "budget-xlsx", "plan"], "formats": ["elan"]}
+    body = {"what": ["labels", "clips", "times-xlsx", "plan"], "formats": ["elan"]}
     shown = app.post(place, {**body, "preview": True}).json()
     names = [file["path"] for file in shown["files"]]
-    assert {"time-budget.xlsx", "plan.json", "clips/time-budget.csv"} < set(names)
+    assert {"times.xlsx", "plan.json", "clips/times.csv"} < set(names)
     assert sum(name.endswith(".eaf") for name in names) == 2
     assert shown["folder"] == "toy-export"
     assert not (root / "toy-export").exists()

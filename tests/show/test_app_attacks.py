@@ -83,9 +83,9 @@ def export_args(learned, target, what):
 def test_a_link_that_comes_after_the_request_is_not_followed(work, learned):
     target = learned.parent / "toy-export"
     target.mkdir()
-    (target / "time-budget.csv").symlink_to(work.parent / "outside" / "private.csv")
+    (target / "times.csv").symlink_to(work.parent / "outside" / "private.csv")
     before = tree(work.parent / "outside")
-    state = run_here(queue("export", export_args(learned, target, "budget-csv"), work))
+    state = run_here(queue("export", export_args(learned, target, "times-csv"), work))
     assert (state["state"], "is a link" in state["error"]) == ("failed", True)
     assert tree(work.parent / "outside") == before
     assert not list(learned.parent.glob(".*.part"))

@@ -171,12 +171,12 @@ def test_the_whole_loop(open_app, root):
     # Export to ELAN and XLSX.
     tab.locator("#tabs a").nth(3).click()
     tab.locator("#export-view [name=elan]").check()
-    tab.locator("#export-view [name='budget-xlsx']").check()
-    until(tab, "document.querySelector('.preview').textContent.includes('time-budget.xlsx')")
+    tab.locator("#export-view [name='times-xlsx']").check()
+    until(tab, "document.querySelector('.preview').textContent.includes('times.xlsx')")
     tab.get_by_role("button", name="Write the files").click()
     tab.locator(".done .good").wait_for(timeout=300_000)
     written = root / "tea-export"
-    assert (written / "time-budget.xlsx").read_bytes()[:2] == b"PK"
+    assert (written / "times.xlsx").read_bytes()[:2] == b"PK"
     labels = sorted((written / "labels-elan").glob("*.eaf"))
     assert len(labels) == 3
     assert read(labels[0])

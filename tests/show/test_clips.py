@@ -143,9 +143,9 @@ def test_a_folder_of_clips(films, tmp_path):
     assert names == [
         "add jam_honey/v3-02.jpg", "add jam_honey/v3-02.mp4",
         "pour/v2-01.jpg", "pour/v2-01.mp4", "pour/v3-01.jpg", "pour/v3-01.mp4",
-        "time-budget.csv",
+        "times.csv",
     ]  # fmt: skip
-    assert "v3,pour,1,1.5,1.5,,30.0" in (out / "time-budget.csv").read_text()
+    assert "v3,pour,1,1.5,1.5,1.5,30.0,100.0" in (out / "times.csv").read_text()
     list(write_clips(timelines, videos, tmp_path / "one", step="pour"))
     assert [path.name for path in (tmp_path / "one").iterdir() if path.is_dir()] == ["pour"]
 

@@ -37,8 +37,8 @@ from stepcut.errors import (
     printable,
     wrong,
 )
-from stepcut.evaluation.budget import time_budget
 from stepcut.evaluation.compare import compare_groups
+from stepcut.evaluation.times import Times
 
 # Imported here, because concurrent imports in request threads can see partial modules.
 from stepcut.features.video.container import probe
@@ -424,12 +424,12 @@ def compare(viewer: Viewer, values: Values) -> Values:
     }
     first, second = (list(group.values()) for group in groups.values())
     table = compare_groups(first, second, steps)
-    budget = time_budget(groups, steps, per_video=True)
+    times = Times(groups, steps).per_recording
     return {
         "words": table.caption,
         "columns": table.columns,
         "rows": table.rows,
-        "budget": {"columns": budget.columns, "rows": budget.rows},
+        "times": {"columns": times.columns, "rows": times.rows},
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from stepcut.app.checks import Checks, check_video
 from stepcut.app.folder import Folder, beside, without_path
 from stepcut.errors import OptionError, ProcedureError, StepcutError, as_items, choose
-from stepcut.evaluation.budget import time_budget
+from stepcut.evaluation.times import Times
 from stepcut.files import output_errors, write_json, write_text
 from stepcut.formats import FORMATS, choose_format, write, write_folder
 from stepcut.procedure.learning import changes, learn, load, teach_folder, with_video
@@ -137,10 +137,10 @@ def _copies(args: Args, progress: Hook) -> dict[str, str]:
 
 LINKED = ("elan", "boris", "label-studio")
 """Their programs open the video by the path in the file."""
-THINGS = ("labels", "clips", "budget-csv", "budget-xlsx", "report", "plan")
+THINGS = ("labels", "clips", "times-csv", "times-xlsx", "report", "plan")
 FILES = {
-    "budget-csv": ("time-budget.csv", "seconds per step and video"),
-    "budget-xlsx": ("time-budget.xlsx", "seconds per step and video"),
+    "times-csv": ("times.csv", "seconds per step and recording"),
+    "times-xlsx": ("times.xlsx", "seconds per step and recording, run chart, stacked bars"),
     "report": ("report.html", "the procedure as one page"),
     "plan": ("plan.json", "steps and preconditions for planners"),
 }
@@ -190,7 +190,7 @@ def preview(
                 clip = f"clips/{flat(segment.step)}/{flat(name)}-{place + 1:02d}"
                 found.append((f"{clip}.mp4", segment.step))
                 found.append((f"{clip}.jpg", f"picture of {segment.step}"))
-        found.append(("clips/time-budget.csv", FILES["budget-csv"][1]))
+        found.append(("clips/times.csv", FILES["times-csv"][1]))
     found += [FILES[thing] for thing in FILES if thing in wish.what]
     return [{"path": path, "about": about} for path, about in found]
 
@@ -239,7 +239,7 @@ def _write_all(
                         problems.append(str(clip))
                     else:
                         written += [clip, clip.with_suffix(".jpg")]
-                written.append(target / "clips" / "time-budget.csv")
+                written.append(target / "clips" / "times.csv")
             else:
                 file = target / FILES[thing][0]
                 if thing == "plan":
@@ -247,7 +247,9 @@ def _write_all(
                 elif thing == "report":
                     write_text(file, make_report(procedure, title=title))
                 else:
-                    time_budget({"": timelines}, procedure.steps, per_video=True).save(file)
+                    classes, paths = procedure.annotations.classes, procedure.videos
+                    times = Times({"": timelines}, procedure.steps, classes, paths=paths)
+                    (times if thing == "times-xlsx" else times.per_recording).save(file)
                 written.append(file)
             stage.advance(item=thing)
     return written, problems

@@ -189,7 +189,7 @@ def this_program() -> str:
     return "stepcut" if found and os.path.samefile(found, started) else from_here(started)
 
 
-OUTPUTS = ("output", "out", "budget", "plot", "table")
+OUTPUTS = ("output", "out", "times", "plot", "table")
 
 
 def check_outputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

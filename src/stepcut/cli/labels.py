@@ -1,4 +1,4 @@
-"""`stepcut compare`, `budget`, `evaluate`, `agree`, `report`, `clips` and `convert`."""
+"""`stepcut compare`, `times`, `evaluate`, `agree`, `report`, `clips` and `convert`."""
 
 import argparse
 import json
@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from stepcut import evaluation
+from stepcut.annotations import STEP_CLASSES
 from stepcut.cli import common, say
-from stepcut.errors import OptionError, unknown
+from stepcut.errors import OptionError, choose, unknown
 from stepcut.evaluation.agreement import compare_annotations
-from stepcut.evaluation.budget import draw_budget, only_confirmed, time_budget
 from stepcut.evaluation.compare import compare_groups
+from stepcut.evaluation.times import WHOLE, Times, only_confirmed
 from stepcut.features.find import find_inputs, name_videos, unique_names
-from stepcut.files import check_place, write_text
+from stepcut.files import as_path, check_place, write_text
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS, choose_format, format_to_write, left_out, write, write_folder
 from stepcut.order.orders import counted
+from stepcut.procedure.edits import Edits
+from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.learning import load, read_outline
+from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Stage
 from stepcut.tables import save_figure
 from stepcut.timeline import Timeline, clock
@@ -53,22 +57,74 @@ def compare(args: argparse.Namespace) -> int:
     who = f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}."
     table.notes.insert(0, who)
     common.show_table(table, args.format, args.output)
-    if args.budget:
-        time_budget(groups, steps, per_video=True).save(args.budget)
+    times = Times(groups, steps)
+    if args.times:
+        times.save(args.times)
     if args.plot:
-        save_figure(draw_budget(groups, steps).figure, args.plot)
+        save_figure(times.draw(), args.plot)
     return 2 if failed else 0
 
 
-def budget(args: argparse.Namespace) -> int:
+def times(args: argparse.Namespace) -> int:
     how = common.label_options(args)
+    outline = None
+    if len(args.labels) == 1 and is_procedure(as_path(args.labels[0])):
+        outline = _planned(args)
+    elif args.limit:
+        raise OptionError("--limit is a rule of a procedure. Give one procedure, not label files.")
     groups = {
         name: common.read_timelines(place, annotator=args.annotator, confirmed=True, **how)
         for name, place in zip(group_names(args.labels), args.labels, strict=True)
     }
-    table = time_budget(groups, per_video=args.per_video, confirmed_only=args.confirmed_only)
-    common.show_table(table, args.format, args.output)
+    steps = [step for some in groups.values() for one in some.values() for step in one.steps]
+    own = {} if outline else {step: kind for step, kind in _classes(args, steps) if kind}
+    found = Times(
+        groups,
+        outline.steps if outline else None,
+        outline.annotations.classes if outline else own,
+        by=args.by,
+        takt=args.takt,
+        step=spell([args.step], steps)[args.step] if args.step else WHOLE,
+        paths=outline.videos if outline else {},
+        confirmed_only=args.confirmed_only,
+    )
+    if args.output:
+        found.save(args.output)
+    if args.plot:
+        save_figure(found.draw(), args.plot)
+    table = found.per_recording if args.per_recording else found.per_step
+    common.show_table(table, args.format, None)
     return 0
+
+
+def _planned(args: argparse.Namespace) -> Procedure:
+    """Save the classes and limits in the procedure, and return its outline."""
+    place = args.labels[0]
+    steps = read_outline(place).steps
+    classes, limits = _classes(args, steps), [_pair(word, steps, "=40") for word in args.limit]
+    if classes or limits:
+        edits = Edits(place)
+        for step, limit in limits:
+            edits.set_limit(step, limit)
+        for step, kind in classes:
+            edits.do({"do": "classify", "step": edits.document.numbers[step], "kind": kind})
+    return read_outline(place)
+
+
+def _classes(args: argparse.Namespace, steps: Sequence[str]) -> list[tuple[str, str | None]]:
+    pairs = [_pair(word, steps, f"={STEP_CLASSES[0]}") for word in args.class_]
+    for _, kind in pairs:
+        choose("class", kind, dict.fromkeys((*STEP_CLASSES, "none")))
+    return [(step, None if kind == "none" else kind) for step, kind in pairs]
+
+
+def _pair(word: str, steps: Sequence[str], example: str) -> tuple[str, str]:
+    """Split STEP=VALUE; a name may contain the sign."""
+    name, equals, value = word.rpartition("=")
+    step = spell([name], list(steps)).get(name, name)
+    if not equals or step not in steps:
+        raise unknown("step", name or word, steps, hint=f"Write it as NAME{example}.")
+    return step, value
 
 
 def group_names(places: Sequence[str]) -> list[str]:
@@ -199,7 +255,7 @@ def clips(args: argparse.Namespace) -> int:
             else:
                 written += 1
                 stage.advance(item=video)
-    print(f"{written} clips in {args.output}; time budget: {Path(args.output) / 'time-budget.csv'}")
+    print(f"{written} clips in {args.output}; times: {Path(args.output) / 'times.csv'}")
     return 2 if errors else 0
 
 

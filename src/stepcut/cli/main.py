@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from stepcut.cli import say
-from stepcut.errors import StepcutError, choose, unknown
+from stepcut.errors import OptionError, StepcutError, choose, unknown
 from stepcut.parallel import wait_passively
 from stepcut.plugins import WING, registered
 from stepcut.version import __version__
@@ -40,7 +40,7 @@ HOMES = {
     "pages": "app view",
     "learning": "learn teach features history",
     "checking": "segment check watch guide",
-    "labels": "compare budget evaluate agree report clips convert",
+    "labels": "compare times evaluate agree report clips convert",
     "doctor": "doctor completion",
 }
 PLACES = {name: f"stepcut.cli.{home}:{name}" for home in HOMES for name in HOMES[home].split()}
@@ -65,10 +65,12 @@ def seconds(text: str) -> float:
 
 TYPES = {"N": whole, "S": seconds, "SHARE": float, "HZ": float}
 GONE = {
+    "budget": "use stepcut times, which counts and times every step.",
+    "compare --budget": "it is called --times now.",
     "clips --contact-sheet": "the pictures of a step are in its folder.",
     "learn --tasks": 'learn one folder after the other: for d in ROOT/*/; do stepcut learn "$d"; done',
 }
-"""Options that version 0.4 removed, with what replaces them."""
+"""Commands and options that version 0.4 removed, with what replaces them."""
 FLAG = re.compile(r"(?<!\S)(--?[\w-]+),? ?")
 
 
@@ -274,6 +276,8 @@ def answer(words: Sequence[str]) -> int:
         return 0
     name = words[1] if words[0] == "help" else words[0]
     if name not in COMMANDS and name not in all_commands():
+        if gone := GONE.get(name):
+            raise OptionError(f"version 0.4 has no command {name}; {gone}", value=name)
         raise unknown("command", name, all_commands())
     if words[0] == "help":
         print(make_parser(name).format_help(), end="")

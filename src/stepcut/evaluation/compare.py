@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepcut.errors import OptionError
-from stepcut.evaluation.budget import error_note, is_unchecked, true_range
+from stepcut.evaluation.times import error_note, is_unchecked, true_range
 from stepcut.methods import METHODS
 from stepcut.methods.inputs import Array, Labels
 from stepcut.order.learn import count_first

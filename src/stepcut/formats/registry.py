@@ -128,7 +128,7 @@ for _form in FORMATS.values():
     SUFFIXES.setdefault(_form.suffix.lower(), _form.name)
 FRAMES = "groundTruth"  # the folder of MS-TCN's files
 _NO_LABELS = re.compile(
-    r"(readme|licen[cs]e|requirements|mapping|notice)\.txt|(durations|index|time-budget|transcripts)\.csv",
+    r"(readme|licen[cs]e|requirements|mapping|notice)\.txt|(durations|index|time-budget|times|transcripts)\.csv",
     re.IGNORECASE,
 )
 

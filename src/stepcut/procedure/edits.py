@@ -1,5 +1,6 @@
 """People's work on a procedure: edit, undo and redo; list and go back; restore what is damaged."""
 
+import re
 import shlex
 import threading
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from stepcut.checking.rules import (
     propose_rules,
     read_sentences,
 )
-from stepcut.errors import OptionError, ProcedureError
+from stepcut.errors import OptionError, ProcedureError, wrong
 from stepcut.files import AnyPath, hold, output_errors, read_bytes, write_bytes
 from stepcut.procedure import old
 from stepcut.procedure.corrections import (
@@ -155,6 +156,20 @@ class Edits:
             self.refresh()
             names = self.document.model_steps, self.document.former_names
             return change_rule(self.folder / RULES_FILE, sentence, holds, *names)
+
+    def set_limit(self, step: str, limit: str) -> None:
+        """Set how long a step may take: "40" at most, "10-40", or "" for no limit."""
+        found = re.fullmatch(r"(?:(\d+(?:\.\d+)?) ?- ?)?(\d+(?:\.\d+)?) ?s?|", limit.strip())
+        least, most = (float(one) if one else None for one in found.groups()) if found else (0, 0)
+        if most == 0 or (most and (least or 0) > most):
+            what = "is not a limit; give seconds, such as 40, or 10-40 for both limits."
+            raise wrong("limit", limit, what)
+        with self._one_at_a_time:
+            for rule in self.rules:
+                if rule.kind == "lasts" and rule.step == step:
+                    self.set_rule(str(rule), False)
+            if most:
+                self.set_rule(str(Rule("lasts", step, least=least, most=most)))
 
     def proposed_rules(self) -> dict[Rule, str]:
         outline, marked = self.outline, self.document.said.mistakes

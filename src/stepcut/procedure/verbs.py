@@ -12,6 +12,7 @@ import msgspec
 from stepcut import colours
 from stepcut.annotations import (
     NO_STEP,
+    STEP_CLASSES,
     Annotations,
     Onset,
     gaps,
@@ -26,6 +27,7 @@ from stepcut.timeline import Segment, time_in_video
 Edit = Mapping[str, Any]
 
 LONGEST_NAME = 200
+LONGEST_NOTE = 5000
 JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\u200e\u200f"))
 """Invisible characters that are allowed in names: joiners (Persian, 👩‍🍳) and direction marks."""
 LEAST = 0.04
@@ -230,11 +232,33 @@ def _merged(said: Annotations, step: str, into: str | None) -> Annotations:
         for video, one in said.videos.items()
     }
     recipe = tuple(one for one in said.recipe if one.name != step)
-    return msgspec.structs.replace(said, videos=videos, recipe=recipe)
+    about: Any = {
+        key: {name: one for name, one in getattr(said, key).items() if name != step}
+        for key in ("classes", "notes")
+    }
+    return msgspec.structs.replace(said, videos=videos, recipe=recipe, **about)
 
 
 def severity(document: Document, kinds: Mapping[int, tuple[str, ...]], **_: Any) -> Document:
     return replace(document, kinds={**document.kinds, **kinds})
+
+
+def classify(document: Document, step: Step, kind: Any) -> Document:
+    if kind is not None and kind not in STEP_CLASSES:
+        raise unknown("class", str(kind), STEP_CLASSES)
+    return _about(document, "classes", step, kind)
+
+
+def note(document: Document, step: Step, text: Any) -> Document:
+    if not isinstance(text, str) or len(text) > LONGEST_NOTE:
+        raise refused("text", text, f"is not a note; give up to {LONGEST_NOTE} characters.")
+    return _about(document, "notes", step, text.strip())
+
+
+def _about(document: Document, field: str, step: Step, value: str | None) -> Document:
+    others = {name: one for name, one in getattr(document.said, field).items() if name != step.name}
+    about: Any = {field: {**others, step.name: value} if value else others}
+    return replace(document, said=msgspec.structs.replace(document.said, **about))
 
 
 # ---------- verbs: segments
@@ -481,6 +505,8 @@ VERBS = {
     "severity": _verb(
         severity, "set the severity of {step}", "step severity kinds", step=step_or_none_in
     ),
+    "classify": _verb(classify, "set the class of {step}", "step kind"),
+    "note": _verb(note, "write a note on {step}", "step text"),
     "mistake": _verb(
         mistake, "{video} contains a mistake", "video holds", "{video} is normal"
     ),

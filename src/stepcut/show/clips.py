@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from stepcut.errors import OptionError, VideoError, choose
-from stepcut.evaluation.budget import time_budget
+from stepcut.evaluation.times import Times
 from stepcut.features.video.container import blame, key_times, open_video, probe
 from stepcut.features.video.sample import frame_at, sample_frames
 from stepcut.files import cache_dir, whole_file, write_bytes
@@ -102,7 +102,7 @@ def write_clips(
                 yield name, clip
         except VideoError as error:
             yield name, error
-    time_budget({"": timelines}, steps, per_video=True).save(folder / "time-budget.csv")
+    Times({"": timelines}, steps).per_recording.save(folder / "times.csv")
 
 
 def flat(name: str) -> str:

@@ -1,4 +1,4 @@
-// Compare two groups of videos: differences and time budget.
+// Compare two groups of videos: differences and times.
 
 import { ask } from "./api.js";
 import { button, el } from "./dom.js";
@@ -54,7 +54,7 @@ async function go() {
     const found = await ask("api/compare", { a: [...groups.a], b: [...groups.b] });
     answer.replaceChildren(el("h3", { text: S.whatDiffers }),
       el("p", { class: "words", text: found.words }),
-      el("h3", { text: S.budgetHead }), budget(found.budget),
+      el("h3", { text: S.lengthsHead }), lengths(found.times),
       el("details", {}, el("summary", { text: S.details }), table(found.columns, found.rows)));
     answer.scrollIntoView({ block: "nearest" });
   } catch (error) {
@@ -75,7 +75,7 @@ async function chooseBeside() {
 }
 
 // Median seconds of each step in both groups, as numbers and bars.
-function budget({ columns, rows }) {
+function lengths({ columns, rows }) {
   const at = (name) => columns.indexOf(name);
   const steps = store.data.steps.map((step) => {
     const [a, b] = ["A", "B"].map((group) => median(rows.filter((row) => row[at("group")] === group
@@ -86,7 +86,7 @@ function budget({ columns, rows }) {
   const bar = (value, step, group) => el("div", { class: `length ${group}` },
     el("span", { class: "fill", style: { width: `${(100 * value) / most}%`,
       background: step.colour } }), el("span", { text: `${group} ${value.toFixed(1)} s` }));
-  return el("table", { class: "figures budget" }, el("tbody", {}, ...steps.map(({ step, a, b }) =>
+  return el("table", { class: "figures lengths" }, el("tbody", {}, ...steps.map(({ step, a, b }) =>
     el("tr", {}, el("th", { scope: "row", text: step.name }),
       el("td", {}, bar(a, step, S.groupA), bar(b, step, S.groupB))))));
 }

@@ -301,14 +301,14 @@ export const S = {
   compareHead: "Compare two groups",
   compareWords: "Tick the videos of group A and of group B, two or more each.",
   groupA: "A", groupB: "B", inGroup: (name, group) => `${name} in group ${group}`,
-  compareGo: "Compare", whatDiffers: "What differs", budgetHead: "Time per step (seconds, median)",
+  compareGo: "Compare", whatDiffers: "What differs", lengthsHead: "Time per step (seconds, median)",
   details: "All numbers",
 
   // ---------------------------------------------------------------- export
   exportHead: "Export",
   exportWords: "Exports the current timelines with your corrections.",
-  things: { labels: "Labels", clips: "Clips of every segment", "budget-csv": "Time budget (CSV)",
-    "budget-xlsx": "Time budget (Excel)", report: "Report (one page)",
+  things: { labels: "Labels", clips: "Clips of every segment", "times-csv": "Times (CSV)",
+    "times-xlsx": "Times (Excel)", report: "Report (one page)",
     plan: "Plan for planners and robots (JSON)" },
   chooseThing: "Choose what to export.",
   chooseFormat: "Choose at least one format for the labels.",

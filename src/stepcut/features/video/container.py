@@ -201,6 +201,7 @@ class VideoInfo(NamedTuple):
     height: int
     codec: str
     frames: int | None  # if the file states it
+    created: str = ""  # when the recording began, as the camera wrote
 
 
 def probe(path: FilePath) -> VideoInfo:
@@ -230,7 +231,8 @@ def read_info(path: FilePath) -> VideoInfo:
             duration, _ = read_packets(path)
         if frames is not None:
             check_length(path, duration, frames)
-        return VideoInfo(float(duration), rate, width, height, codec, frames)
+        created = container.metadata.get("creation_time", "")
+        return VideoInfo(float(duration), rate, width, height, codec, frames, created)
 
 
 def key_times(path: FilePath) -> list[Fraction]:
