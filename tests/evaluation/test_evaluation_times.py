@@ -107,7 +107,7 @@ def test_the_median_has_an_order_statistic_interval():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"takt": 0}, "takt=0 is not a takt time"),
+        ({"takt": 0}, "takt=0 is not allowed; give a number above 0"),
         ({"by": "week"}, "recording, shift, day"),
         ({"step": "scrw"}, "did you mean 'screw'"),
         ({"by": "day", "groups": {"": {"v": TWICE}}}, "v has no wall-clock time"),

@@ -332,3 +332,29 @@ def test_scripts_use_documented_calls_and_texts_of_one_file():
             assert set(re.findall(r"\bS\.(\w+)", text)) <= names, file
         spoken = re.findall(r"""(?:text|title|"aria-label"|placeholder): ["`][A-Z]""", text)
         assert not spoken or file == "strings.js", (file, spoken)
+
+
+def test_times_limits_and_classes_on_the_page(app):
+    place = place_of(app)
+    state = app.get(f"{place}/api/state").json()
+    step = state["steps"][0]
+    edit = {"do": "classify", "step": step["number"], "kind": "waste"}
+    answer = app.post(f"{place}/api/edit", {"revision": state["revision"], "edit": edit}).json()
+    assert answer["words"] == f"set the class of {step['name']}"
+    limit = {"step": step["number"], "limit": "10-"}
+    assert app.post(f"{place}/api/limit", limit).json() == {"limits": {step["name"]: "10-"}}
+    found = app.get(f"{place}/api/times?by=recording&step={step['number']}&takt=2,5").json()
+    about = {"number": step["number"], "name": step["name"], "kind": "waste", "limit": "10-"}
+    assert found["steps"][0] == {**about, "note": ""}
+    assert found["takt"] == 2.5
+    assert found["columns"][1] == "class"
+    assert len(found["points"]) == 2
+    assert [part[0] for part in found["stacks"]["all"]][-1] == "(no step)"
+    for query, words in (
+        ("takt=0", "takt=0.0 is not allowed"),
+        ("takt=x", "takt='x'"),
+        ("by=week", "by='week'"),
+    ):
+        answer = app.get(f"{place}/api/times?{query}")
+        assert answer.status == 422
+        assert words in answer.json()["error"]

@@ -169,7 +169,7 @@ def test_the_whole_loop(open_app, root):
     shows(tab.locator("article.check .verdict"), "not enough evidence")
 
     # Export to ELAN and XLSX.
-    tab.locator("#tabs a").nth(3).click()
+    tab.locator("#tabs a").nth(4).click()
     tab.locator("#export-view [name=elan]").check()
     tab.locator("#export-view [name='times-xlsx']").check()
     until(tab, "document.querySelector('.preview').textContent.includes('times.xlsx')")
@@ -199,7 +199,7 @@ def test_a_file_that_is_not_a_video_is_refused_with_a_reason(open_app, root):
     assert "notes.txt" in note.inner_text()
 
     # An export without a format asks for one.
-    tab.locator("#tabs a").nth(3).click()
+    tab.locator("#tabs a").nth(4).click()
     tab.locator(".preview p").wait_for()
     write = tab.get_by_role("button", name="Write the files")
     assert write.is_disabled()

@@ -38,7 +38,7 @@ from stepcut.errors import (
     wrong,
 )
 from stepcut.evaluation.compare import compare_groups
-from stepcut.evaluation.times import Times
+from stepcut.evaluation.times import WHOLE, Times
 
 # Imported here, because concurrent imports in request threads can see partial modules.
 from stepcut.features.video.container import probe
@@ -48,6 +48,7 @@ from stepcut.procedure.corrections import StaleEdit
 from stepcut.procedure.edits import go_back, history, take_back
 from stepcut.procedure.folder import is_procedure
 from stepcut.procedure.learning import described_settings
+from stepcut.procedure.verbs import step_in
 from stepcut.show.clips import HEIGHT, KINDS, proxy_of
 
 Values = dict[str, Any]
@@ -433,6 +434,42 @@ def compare(viewer: Viewer, values: Values) -> Values:
     }
 
 
+def times(viewer: Viewer, values: Values) -> Values:
+    document, wish = viewer.edits.document, values.get("takt") or None
+    with suppress(ValueError):
+        wish = wish and float(wish.replace(",", "."))
+    steps, said = [step.name for step in document.steps], document.said
+    number = values.get("step", "")
+    chosen = document.step(int(number)) if number.isdecimal() else None
+    found = Times(
+        {"": viewer.edits.outline.timelines},
+        steps,
+        said.classes,
+        by=values.get("by", "recording"),
+        takt=wish,
+        step=chosen.name if chosen else WHOLE,
+        paths=viewer.videos,
+    )
+    limits = viewer.edits.limits
+    about = [
+        {
+            "number": step.number,
+            "name": step.name,
+            "kind": said.classes.get(step.name),
+            "limit": limits.get(step.name, ""),
+            "note": said.notes.get(step.name, ""),
+        }
+        for step in document.steps
+    ]
+    return {**found.to_json(), "steps": about}
+
+
+def set_limit(viewer: Viewer, values: Values) -> Values:
+    step = step_in(viewer.edits.document, values, "step")
+    viewer.edits.set_limit(step.name, text_of(values, "limit"))
+    return {"limits": viewer.edits.limits}
+
+
 def export(viewer: Viewer, values: Values) -> Values:
     wish = read_wish(values)
     name = text_of(values, "folder", f"{viewer.title}-export")
@@ -522,6 +559,8 @@ def procedure_routes(watching: Watching) -> list[Route]:
         call("/api/watch", partial(watched, watching)),
         post("/api/watch", partial(watch, watching)),
         post("/api/compare", compare),
+        call("/api/times", times),
+        post("/api/limit", set_limit),
         post("/api/export", export),
         call("/api/download/{id}", download),
         call("/video/{key}", video),

@@ -24,6 +24,7 @@ from stepcut.progress import Event, Hook, Stage, silent
 from stepcut.settings import as_rate
 from stepcut.show.clips import flat, make_proxy, write_clips
 from stepcut.show.report import make_report
+from stepcut.tables import save_figure
 from stepcut.timeline import Timeline
 
 Args = Mapping[str, Any]
@@ -137,10 +138,11 @@ def _copies(args: Args, progress: Hook) -> dict[str, str]:
 
 LINKED = ("elan", "boris", "label-studio")
 """Their programs open the video by the path in the file."""
-THINGS = ("labels", "clips", "times-csv", "times-xlsx", "report", "plan")
+THINGS = ("labels", "clips", "times-csv", "times-xlsx", "times-svg", "report", "plan")
 FILES = {
     "times-csv": ("times.csv", "seconds per step and recording"),
     "times-xlsx": ("times.xlsx", "seconds per step and recording, run chart, stacked bars"),
+    "times-svg": ("times.svg", "run chart and stacked bars"),
     "report": ("report.html", "the procedure as one page"),
     "plan": ("plan.json", "steps and preconditions for planners"),
 }
@@ -249,7 +251,10 @@ def _write_all(
                 else:
                     classes, paths = procedure.annotations.classes, procedure.videos
                     times = Times({"": timelines}, procedure.steps, classes, paths=paths)
-                    (times if thing == "times-xlsx" else times.per_recording).save(file)
+                    if thing == "times-svg":
+                        save_figure(times.draw(), file)
+                    else:
+                        (times if thing == "times-xlsx" else times.per_recording).save(file)
                 written.append(file)
             stage.advance(item=thing)
     return written, problems

@@ -18,6 +18,7 @@ from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import OptionError, StepcutError, choose, wrong
 from stepcut.features.video.container import probe
 from stepcut.files import AnyPath, write_bytes
+from stepcut.settings import check_number
 from stepcut.tables import FIXED, Cell, Table, check_table, drawn_with, to_sheets
 from stepcut.timeline import Segment, Timeline
 
@@ -159,8 +160,8 @@ class Times:
             object.__setattr__(self, "groups", only_confirmed(self.groups))
         choose("by", self.by, dict.fromkeys(BY))
         choose("step", self.step, dict.fromkeys((*self.steps, WHOLE)))
-        if self.takt is not None and not 0 < self.takt < np.inf:
-            raise wrong("takt", self.takt, "is not a takt time. Give seconds above 0, such as 45.")
+        if self.takt is not None:
+            check_number("takt", self.takt, 0, 1e6, above=True)
 
     @cached_property
     def steps(self) -> list[str]:
@@ -380,6 +381,7 @@ class Times:
             "points": [{**one._asdict(), "outside": run.outside(one)} for one in run.points],
             "mean": run.mean[0],
             "limits": run.limits,
+            "takt": self.takt,
             "stacks": self.stacks,
             "bottleneck": self.bottleneck,
             "notes": self.notes,
@@ -459,21 +461,21 @@ def _quartiles(done: Sequence[Spent]) -> list[Cell]:
 
 def median_range(done: Sequence[Spent]) -> tuple[float, float]:
     """At least 80 % interval: order statistics, of the lower and upper bounds of recordings."""
-    from scipy.stats import binom
+    from scipy.special import bdtr  # of the binomial distribution
 
-    rank = max(int(binom.ppf(0.1, len(done), 0.5)), 1)
+    rank = next(k for k in range(1, len(done) + 1) if bdtr(k, len(done), 0.5) >= 0.1)
     return sorted(one.low for one in done)[rank - 1], sorted(one.high for one in done)[-rank]
 
 
 def _mean(figures: Sequence[Sequence[float]]) -> tuple[float, float, float]:
-    """Mean of (measured, low, high) with its 80 % interval over recordings (Student's t)."""
-    from scipy.stats import t
+    """Mean of (measured, low, high) with its 80 % interval over recordings."""
+    from scipy.special import stdtrit  # Student's t
 
     mean, low, high = np.mean(figures, axis=0).tolist()
     if len(figures) == 1:
         return mean, low, high
     error = np.std([one[0] for one in figures], ddof=1) / np.sqrt(len(figures))
-    apart = float(t.ppf(0.9, len(figures) - 1) * error)
+    apart = float(stdtrit(len(figures) - 1, 0.9) * error)
     return mean, max(low - apart, 0.0), high + apart
 
 

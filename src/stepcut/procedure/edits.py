@@ -59,6 +59,7 @@ from stepcut.procedure.verbs import VERBS, Edit, correct, describe, plain_edit
 from stepcut.tables import Table
 
 Change = tuple[Corrections, str, Made]
+SECONDS = r"\d+(?:\.\d+)?"
 
 
 class Edits:
@@ -157,9 +158,18 @@ class Edits:
             names = self.document.model_steps, self.document.former_names
             return change_rule(self.folder / RULES_FILE, sentence, holds, *names)
 
+    @property
+    def limits(self) -> dict[str, str]:
+        """How long steps may take, as `set_limit` reads it."""
+        ends = {rule.step: (rule.least, rule.most) for rule in self.rules if rule.kind == "lasts"}
+        return {
+            step: "-".join("" if end is None else f"{end:g}" for end in both).lstrip("-")
+            for step, both in ends.items()
+        }
+
     def set_limit(self, step: str, limit: str) -> None:
-        """Set how long a step may take: "40" at most, "10-40", or "" for no limit."""
-        found = re.fullmatch(r"(?:(\d+(?:\.\d+)?) ?- ?)?(\d+(?:\.\d+)?) ?s?|", limit.strip())
+        """Set how long a step may take: "40" at most, "10-40", "10-", or "" for no limit."""
+        found = re.fullmatch(rf"(?:({SECONDS}) ?- ?)?({SECONDS})? ?s?", limit.strip())
         least, most = (float(one) if one else None for one in found.groups()) if found else (0, 0)
         if most == 0 or (most and (least or 0) > most):
             what = "is not a limit; give seconds, such as 40, or 10-40 for both limits."
@@ -168,7 +178,7 @@ class Edits:
             for rule in self.rules:
                 if rule.kind == "lasts" and rule.step == step:
                     self.set_rule(str(rule), False)
-            if most:
+            if least or most:
                 self.set_rule(str(Rule("lasts", step, least=least, most=most)))
 
     def proposed_rules(self) -> dict[Rule, str]:

@@ -78,7 +78,7 @@ export function listen() {
       inTurn(copies);
       return;
     }
-    const place = ["F2", "F3", "F4", "F5"].indexOf(key);
+    const place = ["F2", "F3", "F4", "F5", "F6"].indexOf(key);
     if (place >= 0 && !event.ctrlKey) {
       event.preventDefault();
       showView(VIEWS[place]);

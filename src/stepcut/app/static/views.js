@@ -1,4 +1,4 @@
-// The tabs of a procedure: correct, check, compare, export.
+// The tabs of a procedure: correct, check, compare, times, export.
 
 import { buildChecks, drawChecks } from "./checks.js";
 import { buildExport, drawExport } from "./export.js";
@@ -7,9 +7,10 @@ import { el } from "./dom.js";
 import { changed, say, store } from "./store.js";
 import { pauseStage } from "./stage.js";
 import { S } from "./strings.js";
+import { buildTimes, drawTimes } from "./times.js";
 
-export const VIEWS = ["correct", "check", "compare", "export"];
-const DRAW = { check: drawChecks, compare: drawGroups, export: drawExport };
+export const VIEWS = ["correct", "check", "compare", "times", "export"];
+const DRAW = { check: drawChecks, compare: drawGroups, times: drawTimes, export: drawExport };
 
 export function buildViews() {
   const tabs = document.getElementById("tabs");
@@ -18,6 +19,7 @@ export function buildViews() {
     title: `${S.tabs[name]} (F${place + 2})`, "data-view": name })));
   buildChecks(document.getElementById("check-view"));
   buildGroups(document.getElementById("compare-view"));
+  buildTimes(document.getElementById("times-view"));
   buildExport(document.getElementById("export-view"));
   // Elsewhere, the browser would leave the page for a dropped file.
   for (const kind of ["dragover", "drop"]) {
@@ -40,8 +42,7 @@ function show(name) {
   const other = name !== store.view;
   store.view = name;
   document.body.dataset.view = name;
-  for (const each of ["check", "compare",
-    "export"]) document.getElementById(`${each}-view`).hidden = each !== name;
+  for (const each of VIEWS.slice(1)) document.getElementById(`${each}-view`).hidden = each !== name;
   for (const tab of document.querySelectorAll("#tabs a")) {
     if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
