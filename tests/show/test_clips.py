@@ -17,7 +17,7 @@ from stepcut.cli.main import main
 from stepcut.errors import OptionError, VideoError
 from stepcut.features.video.container import key_times, probe
 from stepcut.features.video.sample import sample_frames
-from stepcut.show.clips import cut_clip, write_clips
+from stepcut.show.clips import BEGINNING, cut_clip, make_proxy, write_clips
 from stepcut.timeline import Segment, Timeline
 
 KEYS = {
@@ -40,6 +40,17 @@ def test_a_clip_is_copied_where_a_key_frame_is_near(films, tmp_path):
     ours = next(sample_frames(target, 10))[1].astype(int)
     theirs = next(sample_frames(video, 10, start=key + 0.2))[1].astype(int)
     assert np.abs(ours - theirs).mean() < 12
+
+
+def test_the_beginning_of_a_long_video_is_copied_first(tmp_path):
+    video = make_film(tmp_path / "film.mp4", frames=300, sound=True, g="20")
+    made = make_proxy(video, beginning=True)
+    lasts = float(probe(made).duration)
+    assert lasts == pytest.approx(BEGINNING, abs=0.2)
+    assert lasts < probe(video).duration - 4
+    assert made != make_proxy(video)
+    whole = float(probe(make_proxy(video)).duration)
+    assert whole == pytest.approx(float(probe(video).duration), abs=0.2)
 
 
 @pytest.mark.parametrize("copied", [True, False])

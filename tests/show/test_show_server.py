@@ -204,16 +204,18 @@ def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(place, kind,
     broken.write_bytes(b"no video at all")
     with Page(place, videos={"two": str(broken)}) as page:
         good, bad = page.keys
-        wanted = {"kind": kind, "codecs": ["vp9"], "videos": [bad]}
+        wanted = {"kind": kind, "codecs": ["vp9"], "videos": [bad], "stage": good}
         answer = page.post("api/copies", wanted).json()
         assert (answer["needed"], answer["ready"]) == ([bad, good], [])
         failed = wait(page, answer["job"])["result"]
         assert list(failed) == [str(broken)]
         assert "broken.mp4" in failed[str(broken)]
         again = page.post("api/copies", wanted).json()
-        assert (again["needed"], again["ready"]) == ([bad, good], [good])
+        assert (again["needed"], again["ready"], again["begun"]) == ([bad, good], [good], [good])
         assert (list(again["failed"]), again["job"]) == ([bad], None)  # not tried again
-        assert page.get(f"copy/{good}/{kind}", headers={"range": "bytes=0-3"}).status == 206
+        for query in ("", "?beginning"):
+            copy = f"copy/{good}/{kind}{query}"
+            assert page.get(copy, headers={"range": "bytes=0-3"}).status == 206
         video = str(page.viewer.videos["one"])
     made = proxy_of(video, kind)
     assert probe(made).duration == pytest.approx(probe(video).duration, abs=0.1)
@@ -223,7 +225,7 @@ def test_copies_are_made_of_the_videos_that_the_browser_cannot_play(place, kind,
 
 def test_no_copy_is_made_of_what_the_browser_plays(page):
     answer = page.post("api/copies", {"kind": "mp4", "codecs": ["h264"]}).json()
-    assert answer == {"needed": [], "ready": [], "failed": {}, "job": None}
+    assert answer == {"needed": [], "ready": [], "begun": [], "failed": {}, "job": None}
     forced = {"kind": "mp4", "codecs": ["h264"], "videos": page.keys[1:]}
     assert page.post("api/copies", forced).json()["needed"] == page.keys[1:]
     assert page.post("api/copies", {"kind": "exe", "codecs": []}).status == 422

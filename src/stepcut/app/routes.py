@@ -348,7 +348,10 @@ def about(viewer: Viewer, values: Values) -> Values:
 
 
 def copies(viewer: Viewer, values: Values) -> Values:
-    """Make copies of videos that need one: those in `videos`, and those not in `codecs`."""
+    """Make copies of videos that need one: those in `videos`, and those not in `codecs`.
+
+    The one on `stage` comes first, and its beginning before the whole.
+    """
     kind, codecs = text_of(values, "kind", "mp4"), frozenset(names_in(values, "codecs"))
     choose("kind", kind, KINDS)
     there = {key: path for key, path in viewer.paths().items() if path and Path(path).is_file()}
@@ -367,17 +370,22 @@ def copies(viewer: Viewer, values: Values) -> Values:
         and Path(there[key]).stat().st_ctime < job.request["created"]  # a camera sets mtime
     }
     missing = [there[key] for key in needed if key not in ready and key not in failed]
+    stage = there.get(text_of(values, "stage", ""))
+    missing.sort(key=lambda path: path != stage)
+    begun = [key for key in needed if proxy_of(there[key], kind, beginning=True).exists()]
     job = None
     if missing:
         now = [job for job in earlier if not job.is_finished]
         busy = [job for job in now if {*missing} <= {*job.request["args"]["videos"]}]
         wish = {"videos": missing, "kind": kind}
         job = [*busy, None][0] or viewer.jobs.start("copies", wish, viewer.folder, viewer.title)
-    return {"needed": needed, "ready": ready, "failed": failed, "job": job and job.to_json()}
+    told = {"needed": needed, "ready": ready, "begun": begun, "failed": failed}
+    return {**told, "job": job and job.to_json()}
 
 
 def copy(viewer: Viewer, values: Values) -> Response:
-    copy = proxy_of(path_of(viewer, values["key"]), values["kind"])
+    begins = "beginning" in values
+    copy = proxy_of(path_of(viewer, values["key"]), values["kind"], begins)
     if not copy.exists():
         raise HTTPException(404, "The copy is not ready.")
     return FileResponse(copy, headers={**A_WHILE, **MEDIA})

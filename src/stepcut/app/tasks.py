@@ -7,6 +7,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -128,10 +129,10 @@ def _suggest(args: Args, _: Hook) -> list[tuple[str, str]]:
 
 
 def _copies(args: Args, progress: Hook) -> dict[str, str]:
-    kind = args["kind"]
-    return _one_by_one(
-        "copies", list(args["videos"]), lambda path, hook: make_proxy(path, kind, hook), progress
-    )
+    kind, videos = args["kind"], list(args["videos"])
+    with suppress(StepcutError, OSError):  # reported with the whole copy
+        make_proxy(videos[0], kind, beginning=True)
+    return _one_by_one("copies", videos, lambda path, hook: make_proxy(path, kind, hook), progress)
 
 
 # ---------- export

@@ -29,6 +29,7 @@ SHORTEST = 0.2  # seconds of a clip
 SLOWEST = Fraction(5)  # frames per second, so that the shortest clip has one
 PLAYED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")  # containers that browsers open
 HEIGHT, FASTEST = 720, 60  # most pixels and frames per second of a copy for browsers
+BEGINNING = 10.0  # seconds of the first copy of a video, which is ready soon
 
 Encoder = tuple[str, dict[str, str]]  # name and options of an encoder
 CLIP: Encoder = ("libx264", {"preset": "veryfast", "crf": "23"})
@@ -220,33 +221,38 @@ def is_playable(video: str | Path, codecs: Collection[str]) -> bool:
         )
 
 
-def proxy_of(video: str | Path, kind: str) -> Path:
-    """Path of a video's copy for browsers; it changes when the video changes."""
+def proxy_of(video: str | Path, kind: str, beginning: bool = False) -> Path:
+    """Path of a video's copy for browsers, or of its beginning; another one if the video changes."""
     choose("kind", kind, KINDS)
     file = Path(video).absolute()
     state = f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}"
     name = hashlib.blake2b(state.encode(), digest_size=12).hexdigest()
-    return cache_dir() / "proxies" / f"{name}.{kind}"
+    return cache_dir() / "proxies" / f"{name}{'-beginning' * beginning}.{kind}"
 
 
-def make_proxy(video: str | Path, kind: str = "mp4", progress: Hook = silent) -> Path:
+def make_proxy(
+    video: str | Path, kind: str = "mp4", progress: Hook = silent, beginning: bool = False
+) -> Path:
     """Encode the copy unless it exists: pictures at the true times, and the sound."""
-    target = proxy_of(video, kind)
+    target = proxy_of(video, kind, beginning)
     if target.exists():
         return target
     info = probe(video)
+    end = min(info.duration, BEGINNING) if beginning else info.duration
     rate = min(info.rate or Fraction(FASTEST), Fraction(FASTEST)).limit_denominator(1000)
     height = min(HEIGHT, info.height) // 2 * 2
     width = max(2, round(info.width * height / info.height / 2) * 2)
-    stage = Stage(progress, "proxy", total=max(info.duration, 0.1), unit="s")
+    stage = Stage(progress, "proxy", total=max(end, 0.1), unit="s")
     with whole_file(target) as temporary, stage:
 
         def frames() -> Iterator[NDArray[np.uint8]]:
-            for time, picture in sample_frames(video, fps=rate, size=(height, width), threads=1):
+            until = end if beginning else None
+            sampled = sample_frames(video, rate, (height, width), end=until, threads=1)
+            for time, picture in sampled:
                 yield picture
                 stage.advance(time - stage.done)
 
-        sound = video, 0.0, info.duration
+        sound = video, 0.0, end
         write_video(frames(), rate, temporary, kind, KINDS[kind], sound)
     return target
 

@@ -1,6 +1,7 @@
 // Copies of videos that this browser cannot play, requested when the page opens.
 
 import { ask, isOpen, pause } from "./api.js";
+import { current } from "./store.js";
 import { S } from "./strings.js";
 
 const tester = document.createElement("video");
@@ -13,7 +14,7 @@ const CODECS = {
 export const copies = new EventTarget();
 Object.assign(copies, {
   kind: tester.canPlayType(CODECS.h264) ? "mp4" : "webm",
-  needed: new Set(), ready: new Set(), failed: new Map(),
+  needed: new Set(), ready: new Set(), begun: new Set(), failed: new Map(),
   share: null, // progress of the current job
 });
 
@@ -39,7 +40,7 @@ export function prepareCopies(say) {
 }
 
 async function make(say) {
-  const body = { kind: copies.kind, codecs, videos: [...forced] };
+  const body = { kind: copies.kind, codecs, videos: [...forced], stage: current().key };
   let job = await take(body);
   if (!job) return;
   while (job && isOpen(job)) {
@@ -56,9 +57,10 @@ async function make(say) {
 
 // Update the state of copies; returns the running job.
 async function take(body) {
-  const { needed, ready, failed, job } = await ask("api/copies", body);
+  const { needed, ready, begun, failed, job } = await ask("api/copies", body);
   copies.needed = new Set(needed);
   copies.ready = new Set(ready);
+  copies.begun = new Set(begun);
   copies.failed = new Map(Object.entries(failed));
   copies.dispatchEvent(new Event("change"));
   return job;

@@ -44,8 +44,8 @@ export class Player {
       return;
     }
     const playing = this.key !== null && !this.paused;
-    Object.assign(this, { key: video.key, start: time, waiting: false, copied: false, signals: null,
-      duration: video.duration, clock: null });
+    Object.assign(this, { key: video.key, start: time, waiting: false, begun: false, copied: false,
+      signals: null, duration: video.duration, clock: null });
     this.showSignals(null);
     this.warning = video.changed ? S.videoChanged : "";
     this.showNote(this.warning);
@@ -84,7 +84,7 @@ export class Player {
 
   play() {
     this.wanted = true;
-    if (this.waiting) return Promise.resolve();
+    if (this.waiting && !this.begun) return Promise.resolve();
     if (!this.signals) return this.video.play().catch(() => {}); // paused or changed meanwhile
     this.clock = { began: performance.now(), from: this.time >= this.duration ? 0 : this.time };
     this.onevent("play");
@@ -121,7 +121,7 @@ export class Player {
   standAtStart() {
     this.ready = true;
     if (this.start) this.video.currentTime = this.start;
-    if (this.wanted && this.copied && this.video.paused) this.play();
+    if (this.wanted && (this.copied || this.begun) && this.video.paused) this.play();
   }
 
   get time() {
@@ -150,7 +150,7 @@ export class Player {
 
   // -------------------------------------------------------------- copies
 
-  // Show a copy as soon as it is ready.
+  // Show a copy as soon as it is ready, and before that its beginning.
   cannotPlay() {
     if (this.key === null || (!this.video.getAttribute("src") && !needCopy(this.key))) return;
     if (this.copied) {
@@ -166,10 +166,15 @@ export class Player {
   tryCopy() {
     if (!this.waiting) return;
     if (copies.failed.has(this.key)) this.showNote(copies.failed.get(this.key));
-    else if (!copies.ready.has(this.key)) this.showNote(this.progress());
-    else {
-      this.waiting = false;
-      this.copied = true;
+    else if (!copies.ready.has(this.key)) {
+      this.showNote(this.progress());
+      if (this.begun || !copies.begun.has(this.key)) return;
+      this.begun = true;
+      this.load(`copy/${this.key}/${copies.kind}?beginning`);
+    } else {
+      // a time after the beginning waits for the whole
+      if (this.begun && !(this.start > this.video.duration)) this.start = this.time;
+      Object.assign(this, { waiting: false, begun: false, copied: true });
       this.showNote(this.warning);
       this.load(`copy/${this.key}/${copies.kind}`);
     }
