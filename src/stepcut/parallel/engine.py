@@ -214,7 +214,7 @@ class _Process:
             self.process.wait(patience)
         self.process.kill()
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(1)
+            self.process.wait(_PATIENCE)
             self._reader.join(1)
             for pipe in self.pipes:
                 with suppress(OSError):  # an unsent message
