@@ -128,7 +128,8 @@ def _bad(path: Any, what: str) -> VideoError:
 
 
 def mendable(path: Any, what: str, how: str = "fixed.mp4") -> VideoError:
-    return _bad(path, f"{what}. Copy it again, or try: ffmpeg -i {quote(path.name)} {how}")
+    command = f"ffmpeg -i {quote(path.name)} {how}"
+    return _bad(path, f"{what}. Copy it again, or convert it with a video program ({command}).")
 
 
 def check_file(file: Path) -> tuple[int, ...]:
