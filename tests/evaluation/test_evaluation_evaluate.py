@@ -164,9 +164,6 @@ def test_a_procedure_and_its_folder_are_evaluated_alike(tmp_path):
     assert evaluate(tmp_path / "tea.proc", true).json() == table.json()
 
 
-# ---------------------------------------------------------------------- odd input is reported
-
-
 def one(*segments, duration=10.0):
     return {"a": Timeline([Segment(*s) for s in segments], duration=duration)}
 
@@ -297,9 +294,6 @@ def test_wrong_settings(setting, value):
     with raises(OptionError, setting=setting) as caught:
         evaluate(truth(), truth(), **{setting: value})
     assert caught.value.value in (value, None)
-
-
-# ---------------------------------------------------------------------- the command
 
 
 @pytest.fixture

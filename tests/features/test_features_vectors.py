@@ -106,8 +106,6 @@ def test_a_file_that_may_not_be_read_is_told_as_such(name, tmp_path, monkeypatch
         load_features(tmp_path / name, 1)
 
 
-# ------------ files from anywhere: read rightly or refused in a sentence, and none reaches out
-
 HALVES = np.repeat(np.eye(2, 4, dtype=np.float16), 10, axis=0)
 
 
@@ -231,9 +229,6 @@ def test_a_check_needs_no_cache_that_can_be_written(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPCUT_CACHE", str(tmp_path / "no folder" / "cache"))
     assert np.array_equal(sc.load(place).features(film).rows, wanted.rows)
     assert main(["check", str(place), str(film), "--quiet"]) in (0, 1, 4)
-
-
-# ------------ how features were made travels with them: from a file to a procedure to a new video
 
 
 def test_features_made_differently_or_with_too_many_words_are_refused(tmp_path):

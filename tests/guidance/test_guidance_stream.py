@@ -28,18 +28,7 @@ from stepcut.checking.calibrate import learn_expectations
 from stepcut.cli.checking import follow_pictures
 from stepcut.errors import VideoError
 from stepcut.features.extract import compute_rows
-from stepcut.features.video.live import (
-    Outage,
-    Sample,
-    Stream,
-    camera_device,
-    decoded,
-    frames_of,
-    hide_password,
-    is_live,
-    keep_pace,
-    open_samples,
-)
+from stepcut.features.video import live
 from stepcut.features.video.sample import sample_frames
 
 
@@ -49,7 +38,7 @@ def picture(value=0, height=8, width=8):
 
 def stream(connect, rate=1000.0, **waits):
     waits = {"patience": 5.0, "stall": 5.0, **waits}
-    return Stream("fake", connect, lambda frame: frame, rate, **waits)
+    return live.Stream("fake", connect, lambda frame: frame, rate, **waits)
 
 
 @pytest.fixture(autouse=True)
@@ -172,7 +161,7 @@ def test_a_machine_that_waits_again_takes_every_frame_again(monkeypatch):
     camera.streams.video = [camera]
     camera.codec_context.skip_frame = "DEFAULT"
     monkeypatch.setattr("stepcut.features.video.live.time", SimpleNamespace(monotonic=lambda: now))
-    kinds = list(decoded("camera", camera, notes.append))
+    kinds = list(live.decoded("camera", camera, notes.append))
     assert notes == [
         "the stream is too fast to decode; using key frames only",
         "decoding every frame again",
@@ -185,7 +174,9 @@ def test_an_error_of_ours_is_not_taken_for_a_drop_and_a_closed_stream_ends():
         raise ZeroDivisionError(f"a bug in scaling {frame.shape}")
 
     with (
-        contextlib.closing(Stream("fake", lambda _: paced(range(3)), broken, 100.0)) as samples,
+        contextlib.closing(
+            live.Stream("fake", lambda _: paced(range(3)), broken, 100.0)
+        ) as samples,
         pytest.raises(ZeroDivisionError),
     ):
         next(samples)
@@ -206,7 +197,7 @@ def test_a_file_at_its_own_pace_skips_what_is_late(monkeypatch):
 
     fake = SimpleNamespace(monotonic=lambda: now, sleep=sleep)
     monkeypatch.setattr("stepcut.features.video.live.time", fake)
-    samples = keep_pace((Sample(n / 2, picture(n)) for n in range(10)), Fraction(2))
+    samples = live.keep_pace((live.Sample(n / 2, picture(n)) for n in range(10)), Fraction(2))
     taken = []
     for sample in samples:
         taken.append((sample.time, sample.skipped))
@@ -251,14 +242,14 @@ def test_a_pipe_gives_every_sample_of_the_file(tmp_path, monkeypatch):
     with film.open("rb") as data:
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=data))
         for source in (str(pipe), "-"):
-            with open_samples(source, Fraction(2), 64) as samples:
+            with live.open_samples(source, Fraction(2), 64) as samples:
                 seen = list(samples)
             assert [sample.time for sample in seen] == times
             assert all(np.array_equal(a.picture, b) for a, b in zip(seen, pictures, strict=True))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"no video" * 100)))
     with (
         raises(VideoError, "standard input", "Use a file"),
-        open_samples("-", Fraction(2), 64) as samples,
+        live.open_samples("-", Fraction(2), 64) as samples,
     ):
         next(samples)
 
@@ -267,12 +258,12 @@ def test_an_address_or_a_camera_that_is_not_there_says_so():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with raises(VideoError, f"tcp://***@127.0.0.1:{port}", "refused"):
-        next(frames_of(f"tcp://me:secret@127.0.0.1:{port}", stall=1.0, say=print))
+        next(live.frames_of(f"tcp://me:secret@127.0.0.1:{port}", stall=1.0, say=print))
     attempts = []
 
     def connect(say):
         attempts.append(1)
-        return frames_of("camera:/dev/no-such-camera", 1.0, say)
+        return live.frames_of("camera:/dev/no-such-camera", 1.0, say)
 
     with contextlib.closing(stream(connect)) as samples, pytest.raises(VideoError) as caught:
         next(samples)
@@ -288,7 +279,7 @@ def test_a_camera_that_is_unplugged_is_waited_for(monkeypatch):
 
     def connect(say):
         if not plugged.is_set():
-            yield from frames_of("camera:/dev/no-such-camera", 1.0, say)
+            yield from live.frames_of("camera:/dev/no-such-camera", 1.0, say)
         yield from paced(range(5))
         plugged.clear()
 
@@ -354,7 +345,7 @@ def test_a_source_that_is_slow_by_itself_is_not_lost(monkeypatch):
 
 def test_the_command_prints_a_line_while_the_source_is_lost(tiny_task, monkeypatch, run):
     def follow(*_, lost, **__):
-        lost(Outage(3.25, 1.6, "Connection reset by peer"))
+        lost(live.Outage(3.25, 1.6, "Connection reset by peer"))
         return iter(())
 
     monkeypatch.setattr("stepcut.cli.checking.load", lambda *_, **__: tiny_task.procedure)
@@ -371,29 +362,27 @@ def test_a_device_is_read_as_a_camera_is(monkeypatch):
         "stepcut.features.video.live.camera_device",
         lambda *_: ("testsrc2=size=64x48:rate=25", "lavfi"),
     )
-    with open_samples("camera:1", Fraction(50), 32, patience=20.0, stall=5.0) as samples:
+    with live.open_samples("camera:1", Fraction(50), 32, patience=20.0, stall=5.0) as samples:
         taken = [next(samples) for _ in range(3)]
     assert {sample.picture.shape for sample in taken} == {(32, 32, 3)}
     assert taken[0].picture.std() > 20  # there is something to see
 
 
 def test_words_for_sources_and_names_of_cameras():
-    assert camera_device("0", "linux") == ("/dev/video0", "v4l2")
-    assert camera_device("/dev/video7", "linux") == ("/dev/video7", "v4l2")
-    assert camera_device("1", "darwin") == ("1", "avfoundation")
-    assert camera_device("USB Camera", "win32") == ("video=USB Camera", "dshow")
+    assert live.camera_device("0", "linux") == ("/dev/video0", "v4l2")
+    assert live.camera_device("/dev/video7", "linux") == ("/dev/video7", "v4l2")
+    assert live.camera_device("1", "darwin") == ("1", "avfoundation")
+    assert live.camera_device("USB Camera", "win32") == ("video=USB Camera", "dshow")
     with raises(VideoError, "Windows"):
-        camera_device("0", "win32")
-    assert is_live("camera")
-    assert is_live("camera:1")
-    assert is_live("RTSP://10.0.0.5/live")
-    assert not is_live("camera.mp4")
-    assert not is_live("folder/rtsp.mp4")
-    assert hide_password("rtsp://10.0.0.5/a@b") == "rtsp://10.0.0.5/a@b"
-    assert hide_password("rtsp://me:p@ss@10.0.0.5/live") == "rtsp://***@10.0.0.5/live"
+        live.camera_device("0", "win32")
+    assert live.is_live("camera")
+    assert live.is_live("camera:1")
+    assert live.is_live("RTSP://10.0.0.5/live")
+    assert not live.is_live("camera.mp4")
+    assert not live.is_live("folder/rtsp.mp4")
+    assert live.hide_password("rtsp://10.0.0.5/a@b") == "rtsp://10.0.0.5/a@b"
+    assert live.hide_password("rtsp://me:p@ss@10.0.0.5/live") == "rtsp://***@10.0.0.5/live"
 
-
-# ---------------------------------------------------------------------- cameras in a network
 
 QUICK = {"patience": 20.0}
 
@@ -435,7 +424,7 @@ def test_an_rtsp_camera_that_hangs_is_opened_again():
     notes = []
     with (
         RtspCamera([film(1, 30), film(1, 30)], hangs=True) as camera,
-        open_samples(camera.address, Fraction(100), 16, stall=0.3, **QUICK) as samples,
+        live.open_samples(camera.address, Fraction(100), 16, stall=0.3, **QUICK) as samples,
     ):
         for sample in islice(samples, 4000):
             assert sample.picture.shape == (16, 16, 3)
@@ -452,7 +441,7 @@ def test_an_rtsp_camera_may_change_resolution_while_it_films():
     seen = set()
     with (
         RtspCamera([both]) as camera,
-        open_samples(camera.address, Fraction(100), 16, stall=5.0, **QUICK) as samples,
+        live.open_samples(camera.address, Fraction(100), 16, stall=5.0, **QUICK) as samples,
     ):
         for sample in islice(samples, 4000):
             assert sample.picture.shape == (16, 16, 3)
@@ -480,7 +469,7 @@ def test_a_playlist_at_an_address_leads_nowhere_else(tmp_path):
             f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{there}/secret.ts\n"
         )
         with pytest.raises(VideoError, match="playlist"):
-            next(frames_of(f"{there}/live.m3u8", 5.0, lambda _: None))
+            next(live.frames_of(f"{there}/live.m3u8", 5.0, lambda _: None))
         server.shutdown()
     assert asked
     assert "/secret.ts" not in asked

@@ -83,9 +83,6 @@ def test_well_separated_steps_are_found_and_numbered_in_time(name, prior):
         assert np.array_equal(labels, np.repeat(np.arange(4), 25))
 
 
-# ---------------------------------------------------------------------- errors
-
-
 @every
 def test_read_before_fit(name):
     with pytest.raises(NotLearned, match=r"call fit\(features\) first"):

@@ -9,19 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from pickle import PicklingError
 
+import parallel_kit
 import pytest
 from errors_kit import raises
-from parallel_kit import (
-    check_answers,
-    cores,
-    deafen,
-    fail_oddly,
-    fall_silent,
-    folder_of,
-    half_write,
-    keep_busy,
-    square,
-)
 
 from stepcut.errors import OptionError, WorkerDied
 from stepcut.parallel import PASSIVE
@@ -52,56 +42,58 @@ def test_answers_come_in_the_order_of_the_items(engine):
     told = []
     squares = [n * n for n in range(7)]
     assert (
-        engine.map(square, range(7), lambda number, answer: told.append((number, answer)))
+        engine.map(
+            parallel_kit.square, range(7), lambda number, answer: told.append((number, answer))
+        )
         == squares
     )
     assert sorted(told) == list(enumerate(squares))
-    assert engine.map(square, []) == []
+    assert engine.map(parallel_kit.square, []) == []
     # One item has all cores; two share them.
     for count in (1, 2):
         share = max(1, count_cores() // count)
-        assert engine.map(cores, range(count)) == [(share, str(share))] * count
+        assert engine.map(parallel_kit.cores, range(count)) == [(share, str(share))] * count
 
 
 def test_work_that_hangs_is_ended_and_slow_work_is_not(engine):
-    silent = engine.map(fall_silent, [1.0])
+    silent = engine.map(parallel_kit.fall_silent, [1.0])
     assert isinstance(silent[0], WorkerDied)
     assert str(silent[0]) == "no progress for 1 seconds while sleeping"
-    assert engine.map(keep_busy, [1.0, 1.5]) == [1.0, 1.5]
+    assert engine.map(parallel_kit.keep_busy, [1.0, 1.5]) == [1.0, 1.5]
 
 
 def test_a_worker_ends_when_it_has_nothing_to_do(engine, monkeypatch):
     quick = "from stepcut.parallel import worker\nworker.IDLE = 0.5\n" + pool.CODE
     monkeypatch.setattr(pool, "CODE", quick)
-    assert engine.map(square, [3]) == [9]
+    assert engine.map(parallel_kit.square, [3]) == [9]
     until = time.monotonic() + 60
     while workers() and time.monotonic() < until:
         time.sleep(0.05)
     assert not workers()
-    assert engine.map(square, [4]) == [16]
+    assert engine.map(parallel_kit.square, [4]) == [16]
 
 
 def test_a_worker_with_other_settings_is_replaced_and_one_that_does_not_go_is_killed(
     engine, monkeypatch
 ):
-    [first] = engine.map(folder_of, [0])
-    assert engine.map(folder_of, [0]) == [first]
+    [first] = engine.map(parallel_kit.folder_of, [0])
+    assert engine.map(parallel_kit.folder_of, [0]) == [first]
     monkeypatch.setenv("STEPCUT_ANY", "x")
-    [second] = engine.map(folder_of, [0])
+    [second] = engine.map(parallel_kit.folder_of, [0])
     assert second != first
     monkeypatch.setattr("stepcut.parallel.engine._PATIENCE", 0.2)
-    assert engine.map(deafen, [0]) == [0]
+    assert engine.map(parallel_kit.deafen, [0]) == [0]
     engine.close()
     assert not workers()
 
 
 def test_a_failure_and_a_death_stop_nobody_else(engine, tmp_path):
-    answers = check_answers(engine, tmp_path, "died by SIGKILL, 2 times")
+    answers = parallel_kit.check_answers(engine, tmp_path, "died by SIGKILL, 2 times")
     assert "stumble" in answers[2].__notes__[0]
 
 
 def test_what_cannot_travel_is_told_and_leaves_no_worker_behind(engine):
-    answers = engine.map(fail_oddly, range(5))
+    answers = engine.map(parallel_kit.fail_oddly, range(5))
     assert [answers[n] for n in (0, 4)] == [0, 4]
     for number, said in ((1, "ValueError: one is odd"), (2, "Fussy: two is odd")):
         assert isinstance(answers[number], RuntimeError)
@@ -109,9 +101,9 @@ def test_what_cannot_travel_is_told_and_leaves_no_worker_behind(engine):
         assert "in fail_oddly" in answers[number].__notes__[0]
     assert isinstance(answers[3], RuntimeError)
     with pytest.raises((TypeError, AttributeError, PicklingError)):
-        engine.map(square, [lambda: None])
+        engine.map(parallel_kit.square, [lambda: None])
     assert not workers()
-    assert engine.map(square, [3]) == [9]
+    assert engine.map(parallel_kit.square, [3]) == [9]
 
 
 def test_cancelled_workers_end_and_remove_what_they_have_half_written(engine, tmp_path):
@@ -122,10 +114,10 @@ def test_cancelled_workers_end_and_remove_what_they_have_half_written(engine, tm
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        engine.map(half_write, [(n, str(tmp_path)) for n in range(2)], enough)
+        engine.map(parallel_kit.half_write, [(n, str(tmp_path)) for n in range(2)], enough)
     assert not list(tmp_path.iterdir())
     assert not workers()
-    assert engine.map(square, [3]) == [9]
+    assert engine.map(parallel_kit.square, [3]) == [9]
 
 
 def test_wrong_settings(monkeypatch):
@@ -148,7 +140,7 @@ def test_an_engine_of_ones_own_stays_open():
     own = Local(1)
     with pool.open_engine(own) as given:
         assert given is own
-        assert own.map(square, [2]) == [4]
+        assert own.map(parallel_kit.square, [2]) == [4]
     assert workers()
     own.close()
     with pool.open_engine() as none, pool.open_engine(workers=1) as one:

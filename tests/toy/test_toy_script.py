@@ -108,9 +108,6 @@ def test_bad_settings_are_answered_with_what_is_allowed(plan, words):
             toy_features(**{wrong: 0})
 
 
-# ---------------------------------------------------------------------- features without videos
-
-
 def test_toy_features_follow_the_script_and_without_nuisance_a_step_is_one_vector():
     rows, timelines = toy_features(videos=3, seed=2, dim=16, rate=2)
     assert timelines == [write_script(2, video).timeline for video in range(3)]

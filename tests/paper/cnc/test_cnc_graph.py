@@ -85,9 +85,6 @@ def test_chains_by_hand():
     assert chain(unary, 1).tolist() == [1] * 6
 
 
-# ---------------------------------------------------------------------- links
-
-
 @pytest.mark.parametrize(("window", "rate"), [(10, 1.0), (10, 2.0), (3, 29.97), (0.1, 30.0)])
 def test_one_change_costs_the_same_whatever_the_window_and_the_rate(window, rate):
     frames = 700

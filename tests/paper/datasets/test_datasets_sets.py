@@ -58,9 +58,6 @@ def test_what_macos_leaves_beside_every_file_is_passed_over(name, tmp_path):
     assert find_dataset(name).examine(root) == before
 
 
-# ---------------------------------------------------------------------- EgoProceL
-
-
 def test_egoprocel_tree(tmp_path):
     root = trees.egoprocel_tree(tmp_path) / "annotations"  # which may be the root
     (root / "EGTEA_Gaze+").rename(root / "egtea gaze")
@@ -143,9 +140,6 @@ def test_views_are_of_one_recording_when_their_steps_begin_together():
     assert [len(group) for group in collapse_views([here] * 12)] == [6, 6]
     assert [len(group) for group in collapse_views([frames()])] == [1]
     assert fullest([shorter, here, nearby]) is here
-
-
-# ---------------------------------------------------------------------- the others
 
 
 def test_crosstask(tmp_path, caplog):
@@ -328,9 +322,6 @@ def test_the_five_camera_layout_is_complete_and_json_finds_its_videos(tmp_path):
         assert load("egoprocel", root, view=view)[-1].videos[0].path.stem == name
 
 
-# ---------------------------------------------------------------------- lengths of videos
-
-
 def test_the_length_and_the_rate_are_those_of_the_video(tmp_path):
     film = make_film(tmp_path / "a.mp4", frames=30, rate=12)
     assert video_duration(film) == pytest.approx(2.5)
@@ -347,8 +338,6 @@ def test_the_length_and_the_rate_are_those_of_the_video(tmp_path):
     assert (task["data"]["rate"], task["data"]["fps"]) == ("12", 12.0)
     assert task["predictions"][0]["result"][0]["value"]["ranges"] == [{"start": 1, "end": 12}]
 
-
-# ---------------------------------------------------------------------- docs/data.md
 
 DOC = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
 
