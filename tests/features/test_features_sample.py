@@ -179,17 +179,17 @@ CODED = {
 }
 
 
-@pytest.mark.parametrize("fps", [2, 5])
 @pytest.mark.parametrize("kind", CODED)
-def test_samples_stay_within_two_rows_and_parts_join_to_the_whole(tmp_path, kind, fps):
+def test_samples_stay_within_two_rows_and_parts_join_to_the_whole(tmp_path, kind):
     film = make_film(tmp_path / "film.mp4", frames=200, rate=20, **CODED[kind])
-    exact, samples = sample_frames(film, fps), sample_frames(film, fps, fast=True)
-    right = [(time, number_of(image)) for time, image in exact]
-    less = [(time, number_of(image)) for time, image in samples]
-    assert [time for time, _ in less] == [time for time, _ in right]
-    assert (samples.duration, samples.corrupt) == (exact.duration, 0)
-    late = [(one - other) / 20 for (_, one), (_, other) in zip(right, less, strict=True)]
-    assert 0 <= min(late) <= max(late) <= 2 / fps
+    for fps in (2, 5):
+        exact, samples = sample_frames(film, fps), sample_frames(film, fps, fast=True)
+        right = [(time, number_of(image)) for time, image in exact]
+        less = [(time, number_of(image)) for time, image in samples]
+        assert [time for time, _ in less] == [time for time, _ in right]
+        assert (samples.duration, samples.corrupt) == (exact.duration, 0)
+        late = [(one - other) / 20 for (_, one), (_, other) in zip(right, less, strict=True)]
+        assert 0 <= min(late) <= max(late) <= 2 / fps
     if kind == "a key frame a second":
         parts = [
             number_of(image)

@@ -121,11 +121,11 @@ def fall_silent(seconds):
 
 
 def keep_busy(seconds):
-    """Work that takes three times its limit, but makes progress."""
+    """Work that takes twice its limit, but makes progress."""
     from stepcut.parallel.worker import alive, time_limit
 
     with time_limit(seconds, "working"):
-        until = time.monotonic() + 3 * seconds
+        until = time.monotonic() + 2 * seconds
         while time.monotonic() < until:
             time.sleep(0.01)
             alive()
