@@ -92,17 +92,14 @@ def test_time_without_a_label_is_open_around_a_click():
     assert len(later.clicks) == 3
 
 
-@pytest.mark.parametrize(
-    ("order", "fits"),
-    [
-        (["pour", "stir"], True),
-        (["stir", "pour"], False),
-        (["pour", "bake", "stir"], False),
-        (["pour"], False),
-        (["pour; optional", "stir"], True),
-        (["pour", "stir; any time"], True),
-    ],
-)
+@pytest.mark.parametrize(("order", "fits"), [
+    (["pour", "stir"], True),
+    (["stir", "pour"], False),
+    (["pour", "bake", "stir"], False),
+    (["pour"], False),
+    (["pour; optional", "stir"], True),
+    (["pour", "stir; any time"], True),
+])  # fmt: skip
 def test_labels_of_a_whole_video_must_fit_the_recipe(order, fits):
     labels = {ONE: Timeline([Segment(2, 9, "pour"), Segment(9, LAST, "stir")])}
     learn = partial(sc.learn, VIDEOS, labels=labels, recipe=order, method=Heard(steps=6, **QUICK))
@@ -155,17 +152,14 @@ def test_json_and_back():
     assert Annotations.from_json(json.loads(json.dumps(said.to_json()))) == said
 
 
-@pytest.mark.parametrize(
-    "video",
-    [
-        {"end": "x"},
-        {"end": 1e400},
-        {"end": 9, "segments": [{"start": 5, "end": 2, "step": "a"}]},
-        {"end": 9, "segments": [{"start": 5, "end": 12, "step": "a"}]},
-        {"end": 9, "annotated": [[4, 6], [1, 2]]},
-        {"end": 9, "annotated": [[4]]},
-    ],
-)
+@pytest.mark.parametrize("video", [
+    {"end": "x"},
+    {"end": 1e400},
+    {"end": 9, "segments": [{"start": 5, "end": 2, "step": "a"}]},
+    {"end": 9, "segments": [{"start": 5, "end": 12, "step": "a"}]},
+    {"end": 9, "annotated": [[4, 6], [1, 2]]},
+    {"end": 9, "annotated": [[4]]},
+])  # fmt: skip
 def test_json_that_makes_no_sense(video):
     with pytest.raises(ValueError, match="annotations"):
         Annotations.from_json({"videos": {"a": video}})
@@ -210,19 +204,16 @@ def test_where_annotations_come_from(tmp_path):
     assert again.annotations.videos[ONE].origins == taught.annotations.videos[ONE].origins
 
 
-@pytest.mark.parametrize(
-    ("labels", "transcripts", "words"),
-    [
-        ({ONE: [(4, "pour"), (9, "stir")]}, {ONE: ["stir", "pour"]}, "'stir' at 9 s"),
-        ({ONE: [(4, "pour"), (4, "stir")]}, None, "'pour' and 'stir'"),
-        ({ONE: [(4, "pour"), (LAST + 30, "stir")]}, None, "after the end"),
-        ({ONE: [(4, "pour"), (9, "stir")]}, {TWO: ["pour", "stirr"]}, "'stir'?"),
-        (None, {"nobody": ["pour"]}, "'nobody'"),
-        (None, {ONE: []}, "transcript is empty"),
-        (None, {ONE: ["pour"] * 10_000}, "10000 steps"),
-        (None, {ONE: ["Add jam", "add  jam"]}, "differ"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "transcripts", "words"), [
+    ({ONE: [(4, "pour"), (9, "stir")]}, {ONE: ["stir", "pour"]}, "'stir' at 9 s"),
+    ({ONE: [(4, "pour"), (4, "stir")]}, None, "'pour' and 'stir'"),
+    ({ONE: [(4, "pour"), (LAST + 30, "stir")]}, None, "after the end"),
+    ({ONE: [(4, "pour"), (9, "stir")]}, {TWO: ["pour", "stirr"]}, "'stir'?"),
+    (None, {"nobody": ["pour"]}, "'nobody'"),
+    (None, {ONE: []}, "transcript is empty"),
+    (None, {ONE: ["pour"] * 10_000}, "10000 steps"),
+    (None, {ONE: ["Add jam", "add  jam"]}, "differ"),
+])  # fmt: skip
 def test_annotations_that_make_no_sense(heard, labels, transcripts, words):
     given = labels and {
         name: Timeline([Segment(time, time, step) for time, step in mine])

@@ -281,16 +281,13 @@ def test_the_diagram_shows_the_imports_and_every_folder_is_explained():
 HOOKS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "hooks" / "offline.py"))
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        '<script src="https://cdn.example.org/a.js"></script>',
-        "<script async src=http://cdn.example.org/a.js> </script>",
-        '<script type="module">\nconst a = (await import("https://cdn.example.org/a.mjs")).default;\n</script>',
-        '<script type="module">import a from "https://cdn.example.org/a.mjs"; a()</script>',
-        '<script type="module">import "https://cdn.example.org/a.mjs"</script>',
-    ],
-)
+@pytest.mark.parametrize("script", [
+    '<script src="https://cdn.example.org/a.js"></script>',
+    "<script async src=http://cdn.example.org/a.js> </script>",
+    '<script type="module">\nconst a = (await import("https://cdn.example.org/a.mjs")).default;\n</script>',
+    '<script type="module">import a from "https://cdn.example.org/a.mjs"; a()</script>',
+    '<script type="module">import "https://cdn.example.org/a.mjs"</script>',
+])  # fmt: skip
 def test_scripts_from_elsewhere_are_dropped(script):
     own = '<script src="assets/own.js"></script><script>const a = "https://example.org";</script>'
     assert HOOKS["on_post_page"](f"{own}{script}<p>kept</p>") == f"{own}<p>kept</p>"

@@ -52,16 +52,13 @@ class Wrong(StepCut):
         return {"all": np.array([object()])} if self.spoil == "state" else super().state()
 
 
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        ("fit", "returns the method itself"),
-        ("labels", "labels (T,)"),
-        ("probabilities", "sum to 1"),
-        ("novelty", "0 or more"),
-        ("state", "arrays"),
-    ],
-)
+@pytest.mark.parametrize(("spoil", "said"), [
+    ("fit", "returns the method itself"),
+    ("labels", "labels (T,)"),
+    ("probabilities", "sum to 1"),
+    ("novelty", "0 or more"),
+    ("state", "arrays"),
+])  # fmt: skip
 def test_what_is_not_kept_is_named(spoil, said):
     method = Wrong(steps=3, restarts=2)
     method.spoil = spoil
@@ -104,16 +101,13 @@ def test_what_a_custom_method_needs_and_may_return():
         check_method(Given(), made_up_videos(1))
 
 
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("wide", ", 5); they must be"),
-        ("flat", ",); they must be"),
-        ("none", "(); they must be"),
-        ("nan", "row 0 sum to nan"),
-        ("double", "row 0 sum to 2"),
-    ],
-)
+@pytest.mark.parametrize(("what", "said"), [
+    ("wide", ", 5); they must be"),
+    ("flat", ",); they must be"),
+    ("none", "(); they must be"),
+    ("nan", "row 0 sum to nan"),
+    ("double", "row 0 sum to 2"),
+])  # fmt: skip
 def test_probabilities_that_make_no_sense_are_told_wherever_the_method_is_used(what, said):
     with raises(OptionError, said):
         check_method(Given(what=what))
@@ -140,15 +134,12 @@ class Careless(Given):
         return super().shares(rows) * (self.kept / self.kept)
 
 
-@pytest.mark.parametrize(
-    ("method", "said"),
-    [
-        (Given, "Given is a class"),
-        (3, "not a method"),
-        (Forgetful(), "width"),
-        (Careless(), "'kept'"),
-    ],
-)
+@pytest.mark.parametrize(("method", "said"), [
+    (Given, "Given is a class"),
+    (3, "not a method"),
+    (Forgetful(), "width"),
+    (Careless(), "'kept'"),
+])  # fmt: skip
 def test_what_a_method_lacks_is_told(method, said):
     with raises(OptionError, said):
         check_method(method)

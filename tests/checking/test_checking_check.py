@@ -52,26 +52,23 @@ def test_a_normal_video_is_fine_and_a_missed_step_is_named(tiny_task, rng):
     assert not report.ok
 
 
-@pytest.mark.parametrize(
-    ("order", "lengths", "kind", "step", "when", "reason"),
-    [
-        ([0, 1, 2], 20, "missed", 3, (60, 60), r"serve was not seen .*; 24 of 24 videos do it"),
-        ([1, 0, 2, 3], 20, "misordered", 1, (0, 20), r"spread jam was done before open jar, which must "
-         r"precede it \(24 of 24 videos keep to this\)"),
-        ([1, 2, 3, 0], 20, "misordered", 0, (60, 80), r"open jar was done only after spread jam and cut "
-         r"bread, which it must precede .*"),
-        ([0, 1, 2, 1, 3], [20, 40, 20, 40, 20], "extra", 1, (80, 120),
-         r"spread jam was done 2 times; 24 of 24 videos do it less often"),
-        ([0, 1, 2, 3], [20, 3, 20, 20], "unusual", 1, (20, 23),
-         r"spread jam took 3.0 s, unusually short; 20 s is usual"),
-        ([0, 1, 2, 3], [20, 120, 20, 20], "unusual", 1, (20, 140),
-         r"spread jam took 120 s, unusually long; 20 s is usual"),
-        ([0, 1, 2, 1, 3], [20, 60, 20, 60, 20], "unusual", 1, (20, 80),
-         r"spread jam took 120 s in 2 parts, unusually long; .*"),
-        ([0, 1, 2, 3, -1], [20, 20, 20, 20, 400], "unusual", None, (0, 480),
-         r"the video took 480 s, unusually long; 8\d s is usual"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("order", "lengths", "kind", "step", "when", "reason"), [
+    ([0, 1, 2], 20, "missed", 3, (60, 60), r"serve was not seen .*; 24 of 24 videos do it"),
+    ([1, 0, 2, 3], 20, "misordered", 1, (0, 20), r"spread jam was done before open jar, which must "
+     r"precede it \(24 of 24 videos keep to this\)"),
+    ([1, 2, 3, 0], 20, "misordered", 0, (60, 80), r"open jar was done only after spread jam and cut "
+     r"bread, which it must precede .*"),
+    ([0, 1, 2, 1, 3], [20, 40, 20, 40, 20], "extra", 1, (80, 120),
+     r"spread jam was done 2 times; 24 of 24 videos do it less often"),
+    ([0, 1, 2, 3], [20, 3, 20, 20], "unusual", 1, (20, 23),
+     r"spread jam took 3.0 s, unusually short; 20 s is usual"),
+    ([0, 1, 2, 3], [20, 120, 20, 20], "unusual", 1, (20, 140),
+     r"spread jam took 120 s, unusually long; 20 s is usual"),
+    ([0, 1, 2, 1, 3], [20, 60, 20, 60, 20], "unusual", 1, (20, 80),
+     r"spread jam took 120 s in 2 parts, unusually long; .*"),
+    ([0, 1, 2, 3, -1], [20, 20, 20, 20, 400], "unusual", None, (0, 480),
+     r"the video took 480 s, unusually long; 8\d s is usual"),
+])  # fmt: skip
 def test_a_deviation_is_named_once_with_its_time(
     tiny_task, order, lengths, kind, step, when, reason
 ):

@@ -58,15 +58,12 @@ def test_normal_videos_with_a_few_damaged_frames_raise_nothing(inputs, normal):
     assert found.reason == "900 frames are damaged"
 
 
-@pytest.mark.parametrize(
-    ("alter", "words", "start"),
-    [
-        (frozen, "the picture stands still", 20),
-        (black, "the picture stands still", 20),
-        (covered, "as if the lens were covered", 20),
-        (moved, "the scene is unlike that of all reference videos", 0),
-    ],
-)
+@pytest.mark.parametrize(("alter", "words", "start"), [
+    (frozen, "the picture stands still", 20),
+    (black, "the picture stands still", 20),
+    (covered, "as if the lens were covered", 20),
+    (moved, "the scene is unlike that of all reference videos", 0),
+])  # fmt: skip
 def test_what_the_camera_did_not_see_is_found_at_its_time(alter, words, start, inputs, normal):
     for rows in normal[12:]:
         found = look(film(alter(rows)), inputs).findings

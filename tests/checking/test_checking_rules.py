@@ -42,17 +42,14 @@ def test_a_sentence_becomes_a_rule_and_the_rule_that_sentence(text, rule):
     assert parse_rule(str(rule), STEPS) == rule
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("cut bred before eat", "step='cut bred' is unknown; did you mean 'cut bread'?"),
-        ("eat before jam", "step='jam' is unknown; did you mean 'add jam'?"),
-        ("'eet' once", "step='eet' is unknown; did you mean 'eat'?"),
-        ("eat", "has no known form. Forms: A before B; A is first"),
-        ("eat at least long", "has no known form"),
-        (7, "rule 7 has no known form"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("cut bred before eat", "step='cut bred' is unknown; did you mean 'cut bread'?"),
+    ("eat before jam", "step='jam' is unknown; did you mean 'add jam'?"),
+    ("'eet' once", "step='eet' is unknown; did you mean 'eat'?"),
+    ("eat", "has no known form. Forms: A before B; A is first"),
+    ("eat at least long", "has no known form"),
+    (7, "rule 7 has no known form"),
+])  # fmt: skip
 def test_what_is_no_rule_is_refused_with_the_nearest_step_and_the_forms(text, words):
     with pytest.raises(OptionError, match="Forms: ") as refused:
         parse_rule(text, STEPS)
@@ -111,18 +108,15 @@ def test_the_file_is_written_and_read_and_refused_by_its_name(tmp_path):
 OURS = "# Ours.\nrules = [\n  \"eat  is last\",  # always\n  'cut bread once' # [never] two\n]\n"
 
 
-@pytest.mark.parametrize(
-    ("before", "added", "removed"),
-    [
-        (OURS, OURS.replace("once' # [never] two\n", "once', # [never] two\n  \"add jam never\",\n"),
-         '# Ours.\nrules = [\n    # always\n  \'cut bread once\', # [never] two\n]\n'),
-        ('rules = ["eat is last"]', 'rules = ["eat is last",  "add jam never",\n]', "rules = []"),
-        ("rules = [\n]\n", 'rules = [\n  "add jam never",\n]\n', "rules = [\n]\n"),
-        # What cannot be changed in place is written anew.
-        ('rules = ["""eat is last"""] # [x]', 'rules = [\n  "eat is last",\n  "add jam never",\n]\n',
-         "rules = [] # [x]"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "added", "removed"), [
+    (OURS, OURS.replace("once' # [never] two\n", "once', # [never] two\n  \"add jam never\",\n"),
+     '# Ours.\nrules = [\n    # always\n  \'cut bread once\', # [never] two\n]\n'),
+    ('rules = ["eat is last"]', 'rules = ["eat is last",  "add jam never",\n]', "rules = []"),
+    ("rules = [\n]\n", 'rules = [\n  "add jam never",\n]\n', "rules = [\n]\n"),
+    # What cannot be changed in place is written anew.
+    ('rules = ["""eat is last"""] # [x]', 'rules = [\n  "eat is last",\n  "add jam never",\n]\n',
+     "rules = [] # [x]"),
+])  # fmt: skip
 def test_a_change_keeps_comments_and_other_rules(before, added, removed, tmp_path):
     file = tmp_path / RULES_FILE
     for rule, holds, after in (("add jam never", True, added), ("eat is last", False, removed)):

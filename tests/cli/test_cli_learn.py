@@ -94,16 +94,13 @@ def test_like_takes_the_settings_of_an_earlier_procedure(kitchen, place, tmp_pat
     assert len(sc.load(tmp_path / "c.proc").steps) == 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "says", "runs"),
-    [
-        ({"method": "evil:X"}, "(evil:X). If you trust it, add --trust", True),
-        ({"settings": {"loss": {"deep": ["evil:X"]}}}, "If you trust it, add --trust", False),
-        ({"settings": {"method": "evil:X"}}, "If you trust it, add --trust", False),
-        ({"settings": 3}, "damaged", False),
-        ({"backbone": {"name": "bad:X"}}, "bad:X", True),
-    ],
-)
+@pytest.mark.parametrize(("changes", "says", "runs"), [
+    ({"method": "evil:X"}, "(evil:X). If you trust it, add --trust", True),
+    ({"settings": {"loss": {"deep": ["evil:X"]}}}, "If you trust it, add --trust", False),
+    ({"settings": {"method": "evil:X"}}, "If you trust it, add --trust", False),
+    ({"settings": 3}, "damaged", False),
+    ({"backbone": {"name": "bad:X"}}, "bad:X", True),
+])  # fmt: skip
 def test_like_runs_no_code_of_a_procedure(
     changes, says, runs, kitchen, place, tmp_path, run, monkeypatch
 ):

@@ -26,22 +26,19 @@ def run_python(*words, **environment):
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "told"),
-    [
-        (["-h"], 0, "examples:\n  stepcut demo"),
-        (["help"], 0, "commands:"),
-        (["--version"], 0, f"stepcut {__version__}\n"),
-        (["help", "learn"], 0, "exit codes: 0"),
-        (["lern"], 2, "did you mean 'learn'?"),
-        (["segment", "no.proc", "new.mp4"], 2, "stepcut: no.proc: this procedure does not exist."),
-        # A command in an error can be pasted.
-        (["segment", "no such.proc", "new.mp4"], 2, "stepcut learn VIDEOS... -o 'no such.proc'\n"),
-        # Control characters do not reach the terminal.
-        (["convert", "a\x1b]0;owned\x07.csv", "b.json"], 2, "stepcut: a%1B]0;owned%07.csv"),
-        (["completion", "csh"], 2, "bash"),
-    ],
-)
+@pytest.mark.parametrize(("words", "code", "told"), [
+    (["-h"], 0, "examples:\n  stepcut demo"),
+    (["help"], 0, "commands:"),
+    (["--version"], 0, f"stepcut {__version__}\n"),
+    (["help", "learn"], 0, "exit codes: 0"),
+    (["lern"], 2, "did you mean 'learn'?"),
+    (["segment", "no.proc", "new.mp4"], 2, "stepcut: no.proc: this procedure does not exist."),
+    # A command in an error can be pasted.
+    (["segment", "no such.proc", "new.mp4"], 2, "stepcut learn VIDEOS... -o 'no such.proc'\n"),
+    # Control characters do not reach the terminal.
+    (["convert", "a\x1b]0;owned\x07.csv", "b.json"], 2, "stepcut: a%1B]0;owned%07.csv"),
+    (["completion", "csh"], 2, "bash"),
+])  # fmt: skip
 def test_answers_without_any_work(words, code, told, capsys):
     assert main(words) == code
     out, error = capsys.readouterr()
@@ -62,20 +59,17 @@ def test_every_command_has_examples_and_a_usage_line(name, capsys):
             assert not action.default.replace(".", "", 1).isdecimal() or action.type is not str
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["learn", "x", "--stepz", "3"], "--steps?"),
-        (["check", "p", "v", "--per-step"], "stepcut evaluate"),
-        (["learn", "x", "--port", "8000"], "stepcut view"),
-        (["check"], "PROCEDURE"),
-        (["learn", "x", "--seed", "two"], "two"),
-        (["watch", "x", "-p", "p", "--every", "-1"], "--every: '-1'"),
-        (["watch", "x", "-p", "p", "--settle", "nan"], "--settle: 'nan'"),
-        (["guide", "p", "camera", "--patience", "-0.5"], "--patience: '-0.5'"),
-        (["agree", "a", "b", "--tolerance", "soon"], "--tolerance: 'soon'"),
-    ],
-)
+@pytest.mark.parametrize(("words", "told"), [
+    (["learn", "x", "--stepz", "3"], "--steps?"),
+    (["check", "p", "v", "--per-step"], "stepcut evaluate"),
+    (["learn", "x", "--port", "8000"], "stepcut view"),
+    (["check"], "PROCEDURE"),
+    (["learn", "x", "--seed", "two"], "two"),
+    (["watch", "x", "-p", "p", "--every", "-1"], "--every: '-1'"),
+    (["watch", "x", "-p", "p", "--settle", "nan"], "--settle: 'nan'"),
+    (["guide", "p", "camera", "--patience", "-0.5"], "--patience: '-0.5'"),
+    (["agree", "a", "b", "--tolerance", "soon"], "--tolerance: 'soon'"),
+])  # fmt: skip
 def test_a_wrong_word_is_one_line_and_exit_code_2(words, told, capsys):
     with pytest.raises(SystemExit) as ended:
         main(words)
@@ -86,15 +80,12 @@ def test_a_wrong_word_is_one_line_and_exit_code_2(words, told, capsys):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (PermissionError(13, "Permission denied", "/x/y"), "/x/y: Permission denied"),
-        (MemoryError(), "out of memory"),
-        (ZeroDivisionError("by zero"), "STEPCUT_DEBUG=1"),
-        (KeyboardInterrupt(), "run the same command again"),
-    ],
-)
+@pytest.mark.parametrize(("error", "told"), [
+    (PermissionError(13, "Permission denied", "/x/y"), "/x/y: Permission denied"),
+    (MemoryError(), "out of memory"),
+    (ZeroDivisionError("by zero"), "STEPCUT_DEBUG=1"),
+    (KeyboardInterrupt(), "run the same command again"),
+])  # fmt: skip
 def test_no_error_is_a_traceback(error, told, monkeypatch, capsys):
     def fail(*_):
         raise error

@@ -68,18 +68,15 @@ def test_a_folder_or_a_device_is_no_file_to_write(name, tmp_path, monkeypatch, r
     assert f"{place}: this is not a regular file" in run(name.strip(), *words, code=2).err
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("agree a/ b/ -o x.pdf", "the suffix '.pdf' is unknown"),
-        ("segment p.proc v.mp4 -o x.pdf", "the suffix '.pdf' is unknown"),
-        ("convert nope.json x.pdf", "the suffix '.pdf' is unknown"),
-        ("data stats folder --root a/ --plot x.docx", "'.docx'"),
-        ("compare a/ b/ -p p.proc --plot x.docx", "'.docx'"),
-        ("experiment main --data a/ --plot x.docx", "'.docx'"),
-        ("experiment nope", "Choose from main"),  # before what it lacks
-    ],
-)
+@pytest.mark.parametrize(("words", "told"), [
+    ("agree a/ b/ -o x.pdf", "the suffix '.pdf' is unknown"),
+    ("segment p.proc v.mp4 -o x.pdf", "the suffix '.pdf' is unknown"),
+    ("convert nope.json x.pdf", "the suffix '.pdf' is unknown"),
+    ("data stats folder --root a/ --plot x.docx", "'.docx'"),
+    ("compare a/ b/ -p p.proc --plot x.docx", "'.docx'"),
+    ("experiment main --data a/ --plot x.docx", "'.docx'"),
+    ("experiment nope", "Choose from main"),  # before what it lacks
+])  # fmt: skip
 def test_an_unknown_format_or_name_is_told_first(words, told, run):
     assert told in run(*words.split(), code=2).err
 

@@ -182,15 +182,12 @@ def test_a_journal_without_room_is_named(tmp_path, monkeypatch):
         list(watch.poll())
 
 
-@pytest.mark.parametrize(
-    ("found", "code"),
-    [
-        (["good"], 0),
-        (["flawed"], 1),
-        (["flawed", "broken", "other"], 2),
-        (["good", "other", "flawed"], 3),
-    ],
-)
+@pytest.mark.parametrize(("found", "code"), [
+    (["good"], 0),
+    (["flawed"], 1),
+    (["flawed", "broken", "other"], 2),
+    (["good", "other", "flawed"], 3),
+])  # fmt: skip
 def test_exit_codes_are_those_of_check(found, code, learned, tmp_path, monkeypatch):
     class Seen:
         def __init__(self, path):
@@ -224,15 +221,12 @@ URLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("more", "code", "told"),
-    [
-        ([], 2, "does not exist"),
-        (["--journal", "a_folder"], 5, "--journal"),
-        (["--journal", "gone/done.jsonl"], 5, "--journal"),
-        *((["--webhook", url], 2, "--webhook") for url in URLS),
-    ],
-)
+@pytest.mark.parametrize(("more", "code", "told"), [
+    ([], 2, "does not exist"),
+    (["--journal", "a_folder"], 5, "--journal"),
+    (["--journal", "gone/done.jsonl"], 5, "--journal"),
+    *((["--webhook", url], 2, "--webhook") for url in URLS),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_before_the_first_video(
     more, code, told, learned, arriving, monkeypatch, capsys
 ):

@@ -172,43 +172,40 @@ X = one((0, 5, "x"))
 TWO_SIZES = {"a": X["a"], "b": one((0, 5, "x"), (5, 6, "y"))["a"]}
 
 
-@pytest.mark.parametrize(
-    ("found", "true", "said"),
-    [
-        (X, one((0, 5, "x"), (7, 7, "y")), ["a: clicks"]),
-        (
-            {**X, **{name: Timeline() for name in ("v10", "²", "v9")}},
-            {**one((0, 5, "y")), "c": Timeline()},
-            ["3 predicted videos without annotation are excluded: v9, v10, ².",
-             "1 annotated videos without prediction are excluded: c."],
-        ),
-        (
-            one((0, 30, "x"), duration=30), one((0, 31.5, "y"), duration=None),
-            ["a: the labels end at 31.5 s, but the video ends at 30.0 s"],
-        ),
-        (one((0, 30, "x"), duration=30), one((0, 30.9, "y"), duration=None), []),
-        (
-            one((0, 5, "x"), duration=21.5), one((0, 5, "y"), duration=20.0),
-            ["the length is 20.0 s in the labels, but 21.5 s"],
-        ),
-        (
-            X, one((-1, 3, "y"), (2, 4, "z")),
-            ["1 true segments start before 0 s", "1 pairs of true segments overlap (1.0 s in all)"],
-        ),
-        (
-            X, one((0, 2, "Add  jam"), (3, 4, "add jam ")),
-            ["'Add  jam', 'add jam ' differ only in case, spaces or underscores"],
-        ),
-        (
-            {**X, "b": Timeline(steps=["x"])}, {**one((0, 5, "y")), "b": Timeline(duration=0)},
-            ["b: excluded, because it is empty (0 s)."],
-        ),
-        (
-            TWO_SIZES, TWO_SIZES,
-            ["K differs between videos: the predictions have 1 to 2 steps per video and 2 in all"],
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "true", "said"), [
+    (X, one((0, 5, "x"), (7, 7, "y")), ["a: clicks"]),
+    (
+        {**X, **{name: Timeline() for name in ("v10", "²", "v9")}},
+        {**one((0, 5, "y")), "c": Timeline()},
+        ["3 predicted videos without annotation are excluded: v9, v10, ².",
+         "1 annotated videos without prediction are excluded: c."],
+    ),
+    (
+        one((0, 30, "x"), duration=30), one((0, 31.5, "y"), duration=None),
+        ["a: the labels end at 31.5 s, but the video ends at 30.0 s"],
+    ),
+    (one((0, 30, "x"), duration=30), one((0, 30.9, "y"), duration=None), []),
+    (
+        one((0, 5, "x"), duration=21.5), one((0, 5, "y"), duration=20.0),
+        ["the length is 20.0 s in the labels, but 21.5 s"],
+    ),
+    (
+        X, one((-1, 3, "y"), (2, 4, "z")),
+        ["1 true segments start before 0 s", "1 pairs of true segments overlap (1.0 s in all)"],
+    ),
+    (
+        X, one((0, 2, "Add  jam"), (3, 4, "add jam ")),
+        ["'Add  jam', 'add jam ' differ only in case, spaces or underscores"],
+    ),
+    (
+        {**X, "b": Timeline(steps=["x"])}, {**one((0, 5, "y")), "b": Timeline(duration=0)},
+        ["b: excluded, because it is empty (0 s)."],
+    ),
+    (
+        TWO_SIZES, TWO_SIZES,
+        ["K differs between videos: the predictions have 1 to 2 steps per video and 2 in all"],
+    ),
+])  # fmt: skip
 def test_what_is_odd_is_said(found, true, said):
     pair = put_on_one_clock(found, true)
     assert bool(pair.notes) == bool(said)
@@ -217,24 +214,21 @@ def test_what_is_odd_is_said(found, true, said):
     assert pair.videos == (["a", "b"] if found is TWO_SIZES else ["a"])
 
 
-@pytest.mark.parametrize(
-    ("found", "true", "error", "words"),
-    [
-        (truth(), {f"clip{i}": t for i, t in enumerate(truth().values())}, AnnotationError,
-         ["v0, v1, v2, v3", "clip0, clip1, clip2, clip3"]),
-        (X, one((7, 7, "y")), AnnotationError, ["clicks"]),
-        (one((0, 30, "x"), duration=30), one((0, 34.5, "y"), duration=None), AnnotationError,
-         ["a: ", "10 %"]),
-        (X, one((0, 5, "y"), duration=20.0), AnnotationError, ["a: ", "10 %"]),
-        ({"b": Timeline()}, {"b": Timeline()}, AnnotationError, ["length"]),
-        (None, truth(), OptionError, ["None"]),
-        ({"a": [1, 2]}, truth(), OptionError, ["1 cannot"]),
-        (truth(), 3, OptionError, ["truth=3"]),
-        (truth(), {"v0": [1, 2]}, OptionError, ["[1, 2]"]),
-        (Task("tea", [], STEPS), truth(), OptionError, ["Task tea"]),
-        ({"random": [truth()]}, truth(), OptionError, ["'random'"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "true", "error", "words"), [
+    (truth(), {f"clip{i}": t for i, t in enumerate(truth().values())}, AnnotationError,
+     ["v0, v1, v2, v3", "clip0, clip1, clip2, clip3"]),
+    (X, one((7, 7, "y")), AnnotationError, ["clicks"]),
+    (one((0, 30, "x"), duration=30), one((0, 34.5, "y"), duration=None), AnnotationError,
+     ["a: ", "10 %"]),
+    (X, one((0, 5, "y"), duration=20.0), AnnotationError, ["a: ", "10 %"]),
+    ({"b": Timeline()}, {"b": Timeline()}, AnnotationError, ["length"]),
+    (None, truth(), OptionError, ["None"]),
+    ({"a": [1, 2]}, truth(), OptionError, ["1 cannot"]),
+    (truth(), 3, OptionError, ["truth=3"]),
+    (truth(), {"v0": [1, 2]}, OptionError, ["[1, 2]"]),
+    (Task("tea", [], STEPS), truth(), OptionError, ["Task tea"]),
+    ({"random": [truth()]}, truth(), OptionError, ["'random'"]),
+])  # fmt: skip
 def test_what_cannot_be_compared_is_refused(found, true, error, words):
     with raises(error, *words):
         evaluate(found, true)
@@ -275,21 +269,18 @@ def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits():
     assert not [note for note in evaluate(right, true).notes if "lasts" in note]
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("graph", [("pour", "stir", "serve")]),
-        ("graph", [("pour", "stir"), ("stir", "serve"), ("stir", "pour")]),
-        ("graph", [("pour", "pour")]),
-        ("protocol", "papr"),
-        ("clock", 1e9),
-        ("clock", 0),
-        ("clock", float("inf")),
-        ("seeds", 0),
-        ("seeds", 10**11),
-        ("seed", 10**30),
-    ],
-)
+@pytest.mark.parametrize(("setting", "value"), [
+    ("graph", [("pour", "stir", "serve")]),
+    ("graph", [("pour", "stir"), ("stir", "serve"), ("stir", "pour")]),
+    ("graph", [("pour", "pour")]),
+    ("protocol", "papr"),
+    ("clock", 1e9),
+    ("clock", 0),
+    ("clock", float("inf")),
+    ("seeds", 0),
+    ("seeds", 10**11),
+    ("seed", 10**30),
+])  # fmt: skip
 def test_wrong_settings(setting, value):
     with raises(OptionError, setting=setting) as caught:
         evaluate(truth(), truth(), **{setting: value})

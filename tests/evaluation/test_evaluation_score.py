@@ -256,37 +256,34 @@ def own(match=PROTOCOLS["strict"].match, rate=PROTOCOLS["strict"].rate):
     return {"protocol": Protocol("own", match, rate)}
 
 
-@pytest.mark.parametrize(
-    ("pred", "true", "options", "words"),
-    [
-        ([[0]], [[1]], {"protocol": "strct"}, "'strict'?"),
-        ([[0]], [[1]], {"background": "keep"}, "background='keep'"),
-        ([[0], [1]], [[1]], {}, "2 videos"),
-        ([[0, 1]], [[1]], {}, "video 0"),
-        ([[]], [[]], {}, "(0,)"),
-        ([], [], {}, "no video"),
-        (None, [[1]], {}, "pred=None"),
-        ([[-2]], [[1]], {}, "pred[0] contains -2"),
-        ([[0]], [[-1]], {}, "true[0] contains -1"),
-        ([[0.5]], [[1]], {}, "float64"),
-        ([[0, 1]], [[0, 0]], {}, "background only"),
-        ([[0, 10**9]], [[1, 2]], {}, "pred[0] contains 1000000000"),
-        ([[0, 1]], [[1, 10**12]], {}, "true[0] contains 1000000000000"),
-        ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names"),
-        ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x'"),
-        ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0"),
-        (
-            [[0, 1]],
-            [[1, 1]],
-            own(lambda *_: {1: 1, 2: 1}, PROTOCOLS["framewise"].rate),
-            "a row of its own",
-        ),
-        ([[0]], [[1]], own(rate=lambda *_: ("a", "b", None, 1)), "'own': rate"),
-        ([[0]], [[1]], own(lambda *_: None), "'own': match returned None"),
-        ([[0]], [[1]], own(lambda *_: {99: 99}), "{99: 99}"),
-        ([[0]], [[1]], own(rate=lambda *_: (1, 1)), "(1, 1)"),
-    ],
-)
+@pytest.mark.parametrize(("pred", "true", "options", "words"), [
+    ([[0]], [[1]], {"protocol": "strct"}, "'strict'?"),
+    ([[0]], [[1]], {"background": "keep"}, "background='keep'"),
+    ([[0], [1]], [[1]], {}, "2 videos"),
+    ([[0, 1]], [[1]], {}, "video 0"),
+    ([[]], [[]], {}, "(0,)"),
+    ([], [], {}, "no video"),
+    (None, [[1]], {}, "pred=None"),
+    ([[-2]], [[1]], {}, "pred[0] contains -2"),
+    ([[0]], [[-1]], {}, "true[0] contains -1"),
+    ([[0.5]], [[1]], {}, "float64"),
+    ([[0, 1]], [[0, 0]], {}, "background only"),
+    ([[0, 10**9]], [[1, 2]], {}, "pred[0] contains 1000000000"),
+    ([[0, 1]], [[1, 10**12]], {}, "true[0] contains 1000000000000"),
+    ([[0, 1]], [[1, 2]], {"names": ["a"]}, "1 names"),
+    ([[0, 1]], [[1, 2]], {"clusters": "x"}, "clusters='x'"),
+    ([[0, 1]], [[1, 2]], {"rate": 0}, "rate=0"),
+    (
+        [[0, 1]],
+        [[1, 1]],
+        own(lambda *_: {1: 1, 2: 1}, PROTOCOLS["framewise"].rate),
+        "a row of its own",
+    ),
+    ([[0]], [[1]], own(rate=lambda *_: ("a", "b", None, 1)), "'own': rate"),
+    ([[0]], [[1]], own(lambda *_: None), "'own': match returned None"),
+    ([[0]], [[1]], own(lambda *_: {99: 99}), "{99: 99}"),
+    ([[0]], [[1]], own(rate=lambda *_: (1, 1)), "(1, 1)"),
+])  # fmt: skip
 def test_bad_input_is_answered_in_words(pred, true, options, words):
     with raises(OptionError, words):
         score(pred, true, **options)

@@ -177,28 +177,25 @@ def test_the_family_is_read_from_the_file_and_fingerprints_differ(tmp_path):
     assert len(set(prints)) == len(prints)
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: load_backbone("resnet5"), "'resnet50'?"),
-        (lambda: load_backbone(None), "backbone=None"),
-        (lambda: load_backbone(sc.Timeline), "Timeline is a class"),
-        (lambda: load_backbone(Odd(size="32")), "size='32'"),
-        (lambda: load_backbone(Odd(dim=0)), "dim=0"),
-        (lambda: sc.learn("nowhere", **NO_BACKBONE), "backbone=None"),
-        (lambda: load_backbone("operator:itemgetter"), "without arguments"),
-        (lambda: load_backbone(3), "has no name, dim, size, fingerprint, extract"),
-        (lambda: load_backbone("resnet50"), "weights=None"),
-        (lambda: load_backbone("resnet50", weights="x.pth"), "x.pth"),
-        (lambda: load_backbone("resnet50", weights="x.pth", layer="conv4g"), "layer='conv4g'"),
-        (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0"),
-        (lambda: load_backbone("resnet50", weights="x.pth", size=448), "size=448"),
-        (lambda: load_backbone("m.onnx", layer="conv4c"), "m.onnx"),
-        (lambda: load_backbone(device="tpu"), "auto, cpu, cuda"),
-        (lambda: networks.fetch_weights("torchvision:V3"), "torchvision:V3"),
-        (lambda: load_backbone(device="cpu").extract(frames(1)[:, :10]), "efficientnet-lite0"),
-    ],
-)
+@pytest.mark.parametrize(("call", "says"), [
+    (lambda: load_backbone("resnet5"), "'resnet50'?"),
+    (lambda: load_backbone(None), "backbone=None"),
+    (lambda: load_backbone(sc.Timeline), "Timeline is a class"),
+    (lambda: load_backbone(Odd(size="32")), "size='32'"),
+    (lambda: load_backbone(Odd(dim=0)), "dim=0"),
+    (lambda: sc.learn("nowhere", **NO_BACKBONE), "backbone=None"),
+    (lambda: load_backbone("operator:itemgetter"), "without arguments"),
+    (lambda: load_backbone(3), "has no name, dim, size, fingerprint, extract"),
+    (lambda: load_backbone("resnet50"), "weights=None"),
+    (lambda: load_backbone("resnet50", weights="x.pth"), "x.pth"),
+    (lambda: load_backbone("resnet50", weights="x.pth", layer="conv4g"), "layer='conv4g'"),
+    (lambda: load_backbone(layer="conv4c"), "efficientnet-lite0"),
+    (lambda: load_backbone("resnet50", weights="x.pth", size=448), "size=448"),
+    (lambda: load_backbone("m.onnx", layer="conv4c"), "m.onnx"),
+    (lambda: load_backbone(device="tpu"), "auto, cpu, cuda"),
+    (lambda: networks.fetch_weights("torchvision:V3"), "torchvision:V3"),
+    (lambda: load_backbone(device="cpu").extract(frames(1)[:, :10]), "efficientnet-lite0"),
+])  # fmt: skip
 def test_wrong_settings(call, says):
     with raises(OptionError, says):
         call()

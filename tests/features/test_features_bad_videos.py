@@ -39,20 +39,17 @@ def half_a_film(path):
     return film
 
 
-@pytest.mark.parametrize(
-    ("name", "make", "says"),
-    [
-        ("absent.mp4", Path, "no such file"),
-        ("folder.mp4", Path.mkdir, "folder"),
-        ("empty.mp4", Path.touch, "0 bytes"),
-        ("Käse & Brot.mp4", not_a_film, "ffmpeg -i 'Käse & Brot.mp4' fixed.mp4"),
-        ("voice.m4a", make_sound, "sound only"),
-        ("song.mp4", lambda path: make_sound(path, cover=True), "sound only"),
-        ("none.mp4", lambda path: make_film(path, frames=0), "no video stream"),
-        ("half.mp4", half_a_film, "truncated"),
-        ("notes.txt", lambda path: path.write_text("butter, jam\n" * 50), "not a video"),
-    ],
-)
+@pytest.mark.parametrize(("name", "make", "says"), [
+    ("absent.mp4", Path, "no such file"),
+    ("folder.mp4", Path.mkdir, "folder"),
+    ("empty.mp4", Path.touch, "0 bytes"),
+    ("Käse & Brot.mp4", not_a_film, "ffmpeg -i 'Käse & Brot.mp4' fixed.mp4"),
+    ("voice.m4a", make_sound, "sound only"),
+    ("song.mp4", lambda path: make_sound(path, cover=True), "sound only"),
+    ("none.mp4", lambda path: make_film(path, frames=0), "no video stream"),
+    ("half.mp4", half_a_film, "truncated"),
+    ("notes.txt", lambda path: path.write_text("butter, jam\n" * 50), "not a video"),
+])  # fmt: skip
 def test_each_kind_of_bad_file_has_its_reason(tmp_path, name, make, says):
     make(tmp_path / name)
     for look in (probe, read_all):
@@ -95,15 +92,12 @@ def test_a_picture_that_stands_still_is_no_damage(tmp_path):
     assert samples.corrupt == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("front.mp4", {"muxer": {"movflags": "faststart"}}),
-        ("film.mkv", {}),
-        ("film.avi", {"codec": "mpeg4"}),
-        ("film.flv", {"codec": "flv"}),
-    ],
-)
+@pytest.mark.parametrize(("name", "options"), [
+    ("front.mp4", {"muxer": {"movflags": "faststart"}}),
+    ("film.mkv", {}),
+    ("film.avi", {"codec": "mpeg4"}),
+    ("film.flv", {"codec": "flv"}),
+])  # fmt: skip
 def test_what_is_cut_is_told_whatever_length_it_states(tmp_path, name, options):
     film = make_film(tmp_path / name, frames=200, **options)
     whole = film.read_bytes()

@@ -164,17 +164,14 @@ def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, mon
     assert moved["name"] == str(tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize(
-    ("shape", "given", "says"),
-    [
-        (("n", 3, 32, 32), {"size": 64}, "32 x 32"),
-        (("n", 3, 32, 64), {}, "64 x 32"),
-        (("n", 3, 32, 32), {"clip_frames": 4}, "clip_frames=4"),
-        (("n", 4, 3, 32, 32), {"clip_frames": 8}, "4 frames"),
-        (("n", 3, "t", 32, 32), {}, "--clip-frames"),
-        (("n", 3, 32, 32), {"output": "colours"}, "'colour'"),
-    ],
-)
+@pytest.mark.parametrize(("shape", "given", "says"), [
+    (("n", 3, 32, 32), {"size": 64}, "32 x 32"),
+    (("n", 3, 32, 64), {}, "64 x 32"),
+    (("n", 3, 32, 32), {"clip_frames": 4}, "clip_frames=4"),
+    (("n", 4, 3, 32, 32), {"clip_frames": 8}, "4 frames"),
+    (("n", 3, "t", 32, 32), {}, "--clip-frames"),
+    (("n", 3, 32, 32), {"output": "colours"}, "'colour'"),
+])  # fmt: skip
 def test_what_does_not_fit_is_told(shape, given, says, tmp_path):
     with raises(OptionError, says):
         load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", **{**PLAIN, **given})

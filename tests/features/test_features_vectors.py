@@ -52,20 +52,17 @@ def test_all_formats(tmp_path):
     assert load_features(tmp_path / "maps.npy", rate=1)[0].rows.shape == (2, 8, 7, 7)
 
 
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        (np.zeros((3, 0)), "(3, 0)"),
-        (np.zeros(5), "(5,)"),
-        (np.array([["a"]]), "<U1"),
-        (np.array([[1.0], [np.nan]]), "row 1"),
-        (np.array([[np.inf], [1.0]], np.float16), "row 0"),
-        # A signalling NaN.
-        (np.array([[0], [0x7C01]], np.uint16).view(np.float16), "row 1"),
-        (np.array([[{}]]), "numpy.save"),
-        (np.where(np.arange(3000)[:, None] == 2500, np.nan, np.zeros((1, 2))), "row 2500"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "says"), [
+    (np.zeros((3, 0)), "(3, 0)"),
+    (np.zeros(5), "(5,)"),
+    (np.array([["a"]]), "<U1"),
+    (np.array([[1.0], [np.nan]]), "row 1"),
+    (np.array([[np.inf], [1.0]], np.float16), "row 0"),
+    # A signalling NaN.
+    (np.array([[0], [0x7C01]], np.uint16).view(np.float16), "row 1"),
+    (np.array([[{}]]), "numpy.save"),
+    (np.where(np.arange(3000)[:, None] == 2500, np.nan, np.zeros((1, 2))), "row 2500"),
+])  # fmt: skip
 def test_rows_that_make_no_sense(tmp_path, rows, says):
     np.save(tmp_path / "bad.npy", rows, allow_pickle=True)
     with raises(FeatureError, "bad.npy", says):

@@ -84,19 +84,16 @@ def test_unfinished_versions_of_a_file_go_after_a_day(tmp_path):
     assert left == [".a.csv.89abcdef.part", ".b.csv.0123abcd.part"]
 
 
-@pytest.mark.parametrize(
-    ("names", "videos", "same"),
-    [
-        (["a.mp4", "b"], ["B.MOV", "A"], {"a.mp4": "A", "b": "B.MOV"}),
-        (["a", "A"], ["A", "a"], {"a": "a", "A": "A"}),  # an exact match comes first
-        (["pred/a", "pred/b"], ["truth/b", "truth/a"], {"pred/a": "truth/a", "pred/b": "truth/b"}),
-        (["cam1/a", "cam2/a"], ["/x/cam1/a.mp4"], {"cam1/a": "/x/cam1/a.mp4"}),
-        (["a", "c2/a"], ["/x/a.mp4", "/x/c2/a.mp4"], {"a": "/x/a.mp4", "c2/a": "/x/c2/a.mp4"}),
-        (["a"], ["a.mp4", "cam2/a.mp4"], {"a": "a.mp4"}),
-        (["cam3/a", "c"], ["cam1/a", "cam2/a"], {}),
-        (["caf\u00e9"], ["cafe\u0301.mkv"], {"caf\u00e9": "cafe\u0301.mkv"}),
-    ],
-)
+@pytest.mark.parametrize(("names", "videos", "same"), [
+    (["a.mp4", "b"], ["B.MOV", "A"], {"a.mp4": "A", "b": "B.MOV"}),
+    (["a", "A"], ["A", "a"], {"a": "a", "A": "A"}),  # an exact match comes first
+    (["pred/a", "pred/b"], ["truth/b", "truth/a"], {"pred/a": "truth/a", "pred/b": "truth/b"}),
+    (["cam1/a", "cam2/a"], ["/x/cam1/a.mp4"], {"cam1/a": "/x/cam1/a.mp4"}),
+    (["a", "c2/a"], ["/x/a.mp4", "/x/c2/a.mp4"], {"a": "/x/a.mp4", "c2/a": "/x/c2/a.mp4"}),
+    (["a"], ["a.mp4", "cam2/a.mp4"], {"a": "a.mp4"}),
+    (["cam3/a", "c"], ["cam1/a", "cam2/a"], {}),
+    (["caf\u00e9"], ["cafe\u0301.mkv"], {"caf\u00e9": "cafe\u0301.mkv"}),
+])  # fmt: skip
 def test_names_of_one_video_are_matched(names, videos, same):
     assert match_videos(names, videos) == same
 

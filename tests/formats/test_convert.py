@@ -63,16 +63,13 @@ def test_frames_and_annotators(tmp_path, capsys):
     assert "no tier of 'bob'. Choose from 'ann'" in err
 
 
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (["tea.json", "out/"], "out: a folder has no suffix"),
-        (["tea.json", "x.doc"], "x.doc: the suffix '.doc' is unknown"),
-        (["tea.json", "x.csv", "--to", "cvs"], "format='cvs' is unknown; did you mean 'csv'?"),
-        (["tea.json", "x.csv", "--video", "tee"], "video='tee' is unknown; did you mean 'tea'?"),
-        (["no.json", "x.csv"], "no.json: cannot be opened (No such file or directory)"),
-    ],
-)
+@pytest.mark.parametrize(("words", "what"), [
+    (["tea.json", "out/"], "out: a folder has no suffix"),
+    (["tea.json", "x.doc"], "x.doc: the suffix '.doc' is unknown"),
+    (["tea.json", "x.csv", "--to", "cvs"], "format='cvs' is unknown; did you mean 'csv'?"),
+    (["tea.json", "x.csv", "--video", "tee"], "video='tee' is unknown; did you mean 'tea'?"),
+    (["no.json", "x.csv"], "no.json: cannot be opened (No such file or directory)"),
+])  # fmt: skip
 def test_mistakes(words, what, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("tea.json", TEA)

@@ -39,18 +39,15 @@ def test_encodings_and_line_ends(name, ending, encoding, tmp_path):
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize(
-    ("data", "word"),
-    [
-        (b"", "is empty"),
-        (b"\n \r\n", "is empty"),
-        (b"\xef\xbb\xbf", "is empty"),
-        (b"\x00\x00\x00 ftypisom\x00\x00\x02\x00", "zero bytes"),
-        ("folder", "read_folder"),
-        ("nothing", "No such file"),
-        ("huge", "256 MB"),
-    ],
-)
+@pytest.mark.parametrize(("data", "word"), [
+    (b"", "is empty"),
+    (b"\n \r\n", "is empty"),
+    (b"\xef\xbb\xbf", "is empty"),
+    (b"\x00\x00\x00 ftypisom\x00\x00\x02\x00", "zero bytes"),
+    ("folder", "read_folder"),
+    ("nothing", "No such file"),
+    ("huge", "256 MB"),
+])  # fmt: skip
 def test_what_is_no_label_file_is_refused(name, data, word, tmp_path):
     path = put(tmp_path, name, data)
     if isinstance(data, str):
@@ -74,43 +71,40 @@ def test_json_that_is_none(name, text, tmp_path):
             read(path, given)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "line", "word"),
-    [
-        ("csv", "0,1,a\n2,x,b\n", 2, "'x'"),
-        ("csv", "0,1,a\n\n3,2,b\n", 3, "2 s"),
-        ("csv", "0,0,1,5,a\n1,5,2,5,b\n", 1, "two times"),
-        ("csv", "# soon\n", None, "no rows"),
-        ("csv", "0,1,a\n1,2\n", 2, "too few"),
-        ("csv", "0,1,a\n1,2, \n", 2, "empty"),
-        ("csv", "when,what\n1,2\n", 1, "start, end, step"),
-        ("csv", '0,1,"a\nb"\n1,2,\n', 3, "empty"),  # the line of the file, not of the table
-        ("csv", "0,1,a\n0,5,pour, then stir\n", 2, "more than 3"),
-        ("csv", "0,1,a,0.9\n", 1, "start,end,label,confidence"),
-        ("csv", "0,1,a\n1,2,b\x1b[2J\n", 2, "control"),
-        ("egoprocel", "0,1,1 a\n1,2,b\n", 2, "'b'"),
-        ("vtt", "00:00.000 --> 00:01.000\na\n", 1, "WEBVTT"),
-        ("vtt", "WEBVTT\n\n00:00 -> 1\na\n\n00:01.000 --> later\nb\n", 6, "'later'"),
-        ("srt", "1\n00:00:02,000 --> 00:00:01,000\na\n", 2, "1 s"),
-        ("audacity", "0\t1\ta\nnonsense\n", 2, "'nonsense'"),
-        ("mstcn", "a\n\nb\n", 2, "empty"),
-        ("mstcn", "a\n", None, "--rate 30"),
-        ("frame-ranges", "5 78 G1\n", None, "rate"),
-        ("frame-ranges", "78 5 G1\n", 1, "before the start"),
-        ("frame-ranges", "5 78 G1\nG2\n", 2, "'G2'"),
-        ("label-studio", '[{"data":{"video":"v"},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
-         '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', None, "rate"),
-        ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
-         '[{"start":1,"end":2}],"timelinelabels":[]}}]}]}]', None, "no label"),
-        ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', None, "missing required field `segment`"),
-        ("activitynet", '{"results":{"v":[{"label":"a","segment":[0,"1"]}]}}', None, "Expected `float`"),
-        ("json", '{"format":"stepcut timeline","segments":[{"start":NaN,"end":1,"step":"a"}]}', None, "nan"),
-        ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', None, "before"),
-        ("json", '{"format":"stepcut timeline","version":99,"segments":[]}', None, "99"),
-        ("elan", "<ANNOTATION_DOCUMENT/>", None, "no tier"),
-        ("elan", "<a><b></a>", None, "ELAN"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "text", "line", "word"), [
+    ("csv", "0,1,a\n2,x,b\n", 2, "'x'"),
+    ("csv", "0,1,a\n\n3,2,b\n", 3, "2 s"),
+    ("csv", "0,0,1,5,a\n1,5,2,5,b\n", 1, "two times"),
+    ("csv", "# soon\n", None, "no rows"),
+    ("csv", "0,1,a\n1,2\n", 2, "too few"),
+    ("csv", "0,1,a\n1,2, \n", 2, "empty"),
+    ("csv", "when,what\n1,2\n", 1, "start, end, step"),
+    ("csv", '0,1,"a\nb"\n1,2,\n', 3, "empty"),  # the line of the file, not of the table
+    ("csv", "0,1,a\n0,5,pour, then stir\n", 2, "more than 3"),
+    ("csv", "0,1,a,0.9\n", 1, "start,end,label,confidence"),
+    ("csv", "0,1,a\n1,2,b\x1b[2J\n", 2, "control"),
+    ("egoprocel", "0,1,1 a\n1,2,b\n", 2, "'b'"),
+    ("vtt", "00:00.000 --> 00:01.000\na\n", 1, "WEBVTT"),
+    ("vtt", "WEBVTT\n\n00:00 -> 1\na\n\n00:01.000 --> later\nb\n", 6, "'later'"),
+    ("srt", "1\n00:00:02,000 --> 00:00:01,000\na\n", 2, "1 s"),
+    ("audacity", "0\t1\ta\nnonsense\n", 2, "'nonsense'"),
+    ("mstcn", "a\n\nb\n", 2, "empty"),
+    ("mstcn", "a\n", None, "--rate 30"),
+    ("frame-ranges", "5 78 G1\n", None, "rate"),
+    ("frame-ranges", "78 5 G1\n", 1, "before the start"),
+    ("frame-ranges", "5 78 G1\nG2\n", 2, "'G2'"),
+    ("label-studio", '[{"data":{"video":"v"},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
+     '[{"start":1,"end":2}],"timelinelabels":["a"]}}]}]}]', None, "rate"),
+    ("label-studio", '[{"data":{"fps":2},"predictions":[{"result":[{"type":"timelinelabels","value":{"ranges":'
+     '[{"start":1,"end":2}],"timelinelabels":[]}}]}]}]', None, "no label"),
+    ("activitynet", '{"database":{"v":{"annotations":[{"label":"a"}]}}}', None, "missing required field `segment`"),
+    ("activitynet", '{"results":{"v":[{"label":"a","segment":[0,"1"]}]}}', None, "Expected `float`"),
+    ("json", '{"format":"stepcut timeline","segments":[{"start":NaN,"end":1,"step":"a"}]}', None, "nan"),
+    ("json", '{"format":"stepcut timeline","segments":[{"start":2,"end":1,"step":"a"}]}', None, "before"),
+    ("json", '{"format":"stepcut timeline","version":99,"segments":[]}', None, "99"),
+    ("elan", "<ANNOTATION_DOCUMENT/>", None, "no tier"),
+    ("elan", "<a><b></a>", None, "ELAN"),
+])  # fmt: skip
 def test_nonsense_is_refused_with_its_place(name, text, line, word, tmp_path):
     counted = "fps" in text or (name in ("mstcn", "frame-ranges") and "rate" not in word)
     rate = 2 if counted else None
@@ -119,19 +113,16 @@ def test_nonsense_is_refused_with_its_place(name, text, line, word, tmp_path):
     assert line is None or caught.value.line == line
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "line", "word"),
-    [
-        ("t.txt", "a: cut\nb cut, jam\n", 2, "colon"),
-        ("t.txt", "a: cut\na: jam\n", 2, "line 1"),
-        ("t.txt", "a: cut\nb:\n", 2, "'b'"),
-        ("t.txt", "a: cut,, jam\n", 1, "'a'"),
-        ("t.txt", "a: cut\x1b[2J\n", 1, "control"),
-        ("t.txt", "# nothing\n", None, "no transcript"),
-        ("t.csv", "a,cut\nb,,jam\n", 2, "'b'"),
-        ("t.csv", "video,steps\n", None, "no transcript"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "line", "word"), [
+    ("t.txt", "a: cut\nb cut, jam\n", 2, "colon"),
+    ("t.txt", "a: cut\na: jam\n", 2, "line 1"),
+    ("t.txt", "a: cut\nb:\n", 2, "'b'"),
+    ("t.txt", "a: cut,, jam\n", 1, "'a'"),
+    ("t.txt", "a: cut\x1b[2J\n", 1, "control"),
+    ("t.txt", "# nothing\n", None, "no transcript"),
+    ("t.csv", "a,cut\nb,,jam\n", 2, "'b'"),
+    ("t.csv", "video,steps\n", None, "no transcript"),
+])  # fmt: skip
 def test_transcripts_that_make_no_sense(name, text, line, word, tmp_path):
     (tmp_path / name).write_text(text)
     with raises(AnnotationError, name, word, line=line):
@@ -139,15 +130,12 @@ def test_transcripts_that_make_no_sense(name, text, line, word, tmp_path):
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize(
-    ("start", "step", "word"),
-    [
-        (0, "bell \x07", "control characters"),
-        (0, "half \ud800", "control characters"),
-        (0, " \n ", "control characters"),
-        (-1, "a", "timeline.crop"),
-    ],
-)
+@pytest.mark.parametrize(("start", "step", "word"), [
+    (0, "bell \x07", "control characters"),
+    (0, "half \ud800", "control characters"),
+    (0, " \n ", "control characters"),
+    (-1, "a", "timeline.crop"),
+])  # fmt: skip
 def test_what_no_file_can_hold_is_not_written(name, start, step, word, tmp_path):
     with raises(AnnotationError, word):
         write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(start, 1, step)]), name, rate=2)
@@ -161,38 +149,32 @@ def videos(*names):
     return [Timeline([Segment(0, 1, "pour")], video=name) for name in names]
 
 
-@pytest.mark.parametrize(
-    ("path", "form", "text", "word"),
-    [
-        ("x.doc", None, "hello", "the suffix '.doc' is unknown. Use one of .json, .csv"),
-        ("x.doc", "elam", "hello", "did you mean 'elan'?"),
-        ("notes.txt", None, "just some words\n", "'groundTruth'"),
-        ("x.json", None, '{"a": 1}', "json, boris"),
-        ("x.json", None, '{"labels": {}}', "FiftyOne"),
-        ("x.json", "fiftyone", '{"labels": {}}', "(csv)"),
-        ("x.csv", None, "0,1700000000,pour\n", "from the beginning"),
-        ("x.csv", None, '0,1,"\ud800"\n', "not UTF-8"),
-        ("x.json", None, '{"format":"stepcut timeline","segments":[{"start":0,"end":1,"step":"\\ud800"}]}', "control"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "form", "text", "word"), [
+    ("x.doc", None, "hello", "the suffix '.doc' is unknown. Use one of .json, .csv"),
+    ("x.doc", "elam", "hello", "did you mean 'elan'?"),
+    ("notes.txt", None, "just some words\n", "'groundTruth'"),
+    ("x.json", None, '{"a": 1}', "json, boris"),
+    ("x.json", None, '{"labels": {}}', "FiftyOne"),
+    ("x.json", "fiftyone", '{"labels": {}}', "(csv)"),
+    ("x.csv", None, "0,1700000000,pour\n", "from the beginning"),
+    ("x.csv", None, '0,1,"\ud800"\n', "not UTF-8"),
+    ("x.json", None, '{"format":"stepcut timeline","segments":[{"start":0,"end":1,"step":"\\ud800"}]}', "control"),
+])  # fmt: skip
 def test_what_is_not_read(path, form, text, word, tmp_path):
     (tmp_path / path).write_bytes(text.encode("utf-8", "surrogatepass"))
     with raises(OptionError if form else AnnotationError, word):
         read(tmp_path / path, form)
 
 
-@pytest.mark.parametrize(
-    ("path", "form", "given", "word"),
-    [
-        ("x.vtt", None, Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")]), "name 'add jam' in format 'vtt'"),
-        ("x.doc", None, Timeline([]), "'.doc'"),
-        ("x.json", "label-studio", ONE, "--rate 30"),
-        ("x.json", "fiftyone", ONE, "(csv)"),
-        ("x.vtt", None, [ONE, ONE], "format 'vtt' stores one video"),
-        *(("x", name, [ONE, ONE], "video name 'v'") for name in ("activitynet", "boris", "json", "csv")),
-        *(("x", name, videos("a", "a "), "video name 'a'") for name in ("csv", "xlsx", "boris-events")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "form", "given", "word"), [
+    ("x.vtt", None, Timeline([Segment(0, 1, "add jam"), Segment(1, 2, "add  jam")]), "name 'add jam' in format 'vtt'"),
+    ("x.doc", None, Timeline([]), "'.doc'"),
+    ("x.json", "label-studio", ONE, "--rate 30"),
+    ("x.json", "fiftyone", ONE, "(csv)"),
+    ("x.vtt", None, [ONE, ONE], "format 'vtt' stores one video"),
+    *(("x", name, [ONE, ONE], "video name 'v'") for name in ("activitynet", "boris", "json", "csv")),
+    *(("x", name, videos("a", "a "), "video name 'a'") for name in ("csv", "xlsx", "boris-events")),
+])  # fmt: skip
 def test_what_is_not_written(path, form, given, word, tmp_path):
     with raises((AnnotationError, OptionError), word):
         write(tmp_path / path, given, form)

@@ -174,15 +174,12 @@ def test_two_films_one_after_the_other(tmp_path):
     assert [found[name].segments for name in "ab"] == [(), (Segment(0, 1.5, "pour"),)]
 
 
-@pytest.mark.parametrize(
-    ("events", "told"),
-    [
-        ([[1.5, "", "pour", "", ""]], "'pour', at 1.5 s"),
-        ([[1.5, "", "fry", "", ""]], "'fry'"),
-        ([[1.5, ""]], "not valid as BORIS"),
-        ([["soon", "", "pour", "", ""]], "Expected `float`"),
-    ],
-)
+@pytest.mark.parametrize(("events", "told"), [
+    ([[1.5, "", "pour", "", ""]], "'pour', at 1.5 s"),
+    ([[1.5, "", "fry", "", ""]], "'fry'"),
+    ([[1.5, ""]], "not valid as BORIS"),
+    ([["soon", "", "pour", "", ""]], "Expected `float`"),
+])  # fmt: skip
 def test_what_is_wrong_is_told(events, told, tmp_path):
     with raises(AnnotationError, "study.boris", told):
         read(put_project(tmp_path, events=events)[0])

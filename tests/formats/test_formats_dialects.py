@@ -97,17 +97,14 @@ def test_the_same_segments_in_many_dialects(name, expected, text, tmp_path):
         assert read_all(tmp_path / name, "boris-events") == [timeline]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "behavior,start,end\npour,0,1.5\n",
-        "tmin\ttier\ttext\ttmax\n0\tsteps\tpour\t1.5\n",
-        "frame_start,frame_end,action\n0,15,pour\n",
-        "onset,duration,name\n0,1.5,pour\n",
-        "Tier\tBegin Time - hh:mm:ss.ms\tEnd Time - hh:mm:ss.ms\tAnnotation\nann\t00:00:00.000\t00:00:01.500\tpour\n",
-        "ann\t\t00:00:00.000\t0.0\t00:00:01.500\t1.5\t00:00:01.500\t1.5\tpour\n",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "behavior,start,end\npour,0,1.5\n",
+    "tmin\ttier\ttext\ttmax\n0\tsteps\tpour\t1.5\n",
+    "frame_start,frame_end,action\n0,15,pour\n",
+    "onset,duration,name\n0,1.5,pour\n",
+    "Tier\tBegin Time - hh:mm:ss.ms\tEnd Time - hh:mm:ss.ms\tAnnotation\nann\t00:00:00.000\t00:00:01.500\tpour\n",
+    "ann\t\t00:00:00.000\t0.0\t00:00:01.500\t1.5\t00:00:01.500\t1.5\tpour\n",
+])  # fmt: skip
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "txt"])
 def test_columns_under_the_names_that_people_have(text, suffix, tmp_path):
     path = tmp_path / f"x.{suffix}"
@@ -191,15 +188,12 @@ def test_xml_says_its_encoding(tmp_path):
     assert read(path).sequence() == ["切面包"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "time,step\n1.5,tap\n3,stir\n", "Zeit;Schritt\n1,5;tap\n3;stir, well\n",
-        "start,end,label\n1.5,,tap\n3,4,stir\n", "1.5,,tap\n3,4,stir\n", "1.5,,tap\n",
-        "start,duration,label\n1.5,,tap\n3,1,stir\n", "start,end,label\n1.5,1.5,tap\n",
-        "note,time,step\nx,1.5,tap\n",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "time,step\n1.5,tap\n3,stir\n", "Zeit;Schritt\n1,5;tap\n3;stir, well\n",
+    "start,end,label\n1.5,,tap\n3,4,stir\n", "1.5,,tap\n3,4,stir\n", "1.5,,tap\n",
+    "start,duration,label\n1.5,,tap\n3,1,stir\n", "start,end,label\n1.5,1.5,tap\n",
+    "note,time,step\nx,1.5,tap\n",
+])  # fmt: skip
 def test_rows_with_a_start_only_are_clicks(text, tmp_path):
     (tmp_path / "x.csv").write_text(text)
     timeline = read(tmp_path / "x.csv")
@@ -287,35 +281,29 @@ def frames(*ranges, fps=25, more=None):
     return json.dumps([{"data": {"name": "v", "fps": fps}, "annotations": done}])
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "rate", "ends"),
-    [
-        ("a.csv", "0,2.033,pour\n2,3,stir\n", 30, [2.0, 3.0]),
-        ("a.csv", "0,2.033,pour\n2,3,stir\n", None, [2.033, 3.0]),  # the length of a frame is unknown
-        ("a.csv", "0,2.034,pour\n2,3,stir\n", 30, [2.034, 3.0]),  # more than a frame
-        ("a.csv", "0,9,pour\n2,2.01,stir\n", 30, [9.0, 2.01]),  # removing the overlap would drop seven seconds
-        ("a.csv", "2,2.02,pour\n2,3,stir\n", 30, [2.02, 3.0]),  # the first segment would become empty
-        ("a.csv", "0,2.01,pour\n2,2,tap\n2,3,stir\n", 30, [2.0, 2.0, 3.0]),
-        ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.001\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.0, 3.0]),
-        ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.002\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.002, 3.0]),
-        ("a.json", frames((1, 51), (51, 75)), None, [2.0, 3.0]),
-        ("a.json", frames((1, 52), (51, 75)), None, [2.08, 3.0]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "text", "rate", "ends"), [
+    ("a.csv", "0,2.033,pour\n2,3,stir\n", 30, [2.0, 3.0]),
+    ("a.csv", "0,2.033,pour\n2,3,stir\n", None, [2.033, 3.0]),  # the length of a frame is unknown
+    ("a.csv", "0,2.034,pour\n2,3,stir\n", 30, [2.034, 3.0]),  # more than a frame
+    ("a.csv", "0,9,pour\n2,2.01,stir\n", 30, [9.0, 2.01]),  # removing the overlap would drop seven seconds
+    ("a.csv", "2,2.02,pour\n2,3,stir\n", 30, [2.02, 3.0]),  # the first segment would become empty
+    ("a.csv", "0,2.01,pour\n2,2,tap\n2,3,stir\n", 30, [2.0, 2.0, 3.0]),
+    ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.001\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.0, 3.0]),
+    ("a.vtt", "WEBVTT\n\n00:00.000 --> 00:02.002\npour\n\n00:02.000 --> 00:03.000\nstir\n", None, [2.002, 3.0]),
+    ("a.json", frames((1, 51), (51, 75)), None, [2.0, 3.0]),
+    ("a.json", frames((1, 52), (51, 75)), None, [2.08, 3.0]),
+])  # fmt: skip
 def test_neighbours_that_overlap_by_rounding_touch(name, text, rate, ends, tmp_path):
     (tmp_path / name).write_text(text)
     assert [segment.end for segment in read(tmp_path / name, rate=rate)] == ends
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "0,1,1 break egg\n2,3,9 put omelette in the plate\n3,4,2 mix\n",
-        "0,1,1. break egg\n2,3,9. put omelette in the plate\n3,4,2. mix\n",
-        "0.0,1.0,1) break egg\n2,3,9:put omelette in the plate\n3,4,2.mix\n",
-        "0;1;1 break egg\n2;3;9 put omelette in the plate\n3;4;2 mix\n",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "0,1,1 break egg\n2,3,9 put omelette in the plate\n3,4,2 mix\n",
+    "0,1,1. break egg\n2,3,9. put omelette in the plate\n3,4,2. mix\n",
+    "0.0,1.0,1) break egg\n2,3,9:put omelette in the plate\n3,4,2.mix\n",
+    "0;1;1 break egg\n2;3;9 put omelette in the plate\n3;4;2 mix\n",
+])  # fmt: skip
 def test_egoprocel_numbers_sort_the_vocabulary(text, tmp_path):
     path = tmp_path / "S07_Eggs.csv"
     path.write_text(text)
@@ -464,18 +452,15 @@ def test_label_studio_tasks_have_what_its_import_needs(tmp_path):
 CUT = {"a.mp4": ["cut", "butter", "jam", "butter"], "b.mp4": ["jam"]}
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        ("t.txt", "# by ann\na.mp4: cut, butter, jam, butter\n\nb.mp4: jam\n", CUT),
-        ("t.txt", "a.mp4:cut;butter;jam;butter\nb.mp4 : jam", CUT),
-        ("t.csv", "a.mp4,cut,butter,jam,butter\nb.mp4,jam,,,\n", CUT),
-        ("t.csv", "video,steps\na.mp4,\"cut, butter, jam, butter\"\nb.mp4,jam\n", CUT),
-        ("t.csv", "Datei;Schritte\na.mp4;cut;butter;jam;butter\nb.mp4;jam\n", CUT),
-        ("t.tsv", "a.mp4\tcut\tbutter\tjam\tbutter\nb.mp4\tjam\n", CUT),
-        ("t.txt", "C:\\films\\a.mp4: cut, stir: well\n", {"C:\\films\\a.mp4": ["cut", "stir: well"]}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "text", "expected"), [
+    ("t.txt", "# by ann\na.mp4: cut, butter, jam, butter\n\nb.mp4: jam\n", CUT),
+    ("t.txt", "a.mp4:cut;butter;jam;butter\nb.mp4 : jam", CUT),
+    ("t.csv", "a.mp4,cut,butter,jam,butter\nb.mp4,jam,,,\n", CUT),
+    ("t.csv", "video,steps\na.mp4,\"cut, butter, jam, butter\"\nb.mp4,jam\n", CUT),
+    ("t.csv", "Datei;Schritte\na.mp4;cut;butter;jam;butter\nb.mp4;jam\n", CUT),
+    ("t.tsv", "a.mp4\tcut\tbutter\tjam\tbutter\nb.mp4\tjam\n", CUT),
+    ("t.txt", "C:\\films\\a.mp4: cut, stir: well\n", {"C:\\films\\a.mp4": ["cut", "stir: well"]}),
+])  # fmt: skip
 def test_transcripts(name, text, expected, tmp_path):
     (tmp_path / name).write_text(text)
     assert read_transcripts(tmp_path / name) == expected

@@ -137,15 +137,12 @@ def test_files_are_valid_and_link_their_media(tmp_path):
     assert read(path).steps == TIMELINE.steps
 
 
-@pytest.mark.parametrize(
-    ("video", "file", "links"),
-    [
-        ("", None, []),
-        ("tea", "tea.mkv", ["./tea.mkv"]),
-        ("tea", None, ["./tea.mp4"]),
-        ("films/tea.mp4", "films/tea.mp4", ["./films/tea.mp4"]),
-    ],
-)
+@pytest.mark.parametrize(("video", "file", "links"), [
+    ("", None, []),
+    ("tea", "tea.mkv", ["./tea.mkv"]),
+    ("tea", None, ["./tea.mp4"]),
+    ("films/tea.mp4", "films/tea.mp4", ["./films/tea.mp4"]),
+])  # fmt: skip
 def test_the_video_is_looked_for_beside_the_file(video, file, links, tmp_path):
     if file:
         (tmp_path / file).parent.mkdir(exist_ok=True)
@@ -240,14 +237,11 @@ def test_a_file_that_elan_itself_has_saved(tmp_path):
         read(path)
 
 
-@pytest.mark.parametrize(
-    "prolog",
-    [
-        '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>',
-        '<!DOCTYPE a SYSTEM "http://example.org/a.dtd">',
-        '<!doctype a [<!entity x "&y;&y;">]>',
-    ],
-)
+@pytest.mark.parametrize("prolog", [
+    '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>',
+    '<!DOCTYPE a SYSTEM "http://example.org/a.dtd">',
+    '<!doctype a [<!entity x "&y;&y;">]>',
+])  # fmt: skip
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_entities_are_refused(prolog, encoding, tmp_path):
     path = tmp_path / "x.eaf"
@@ -257,18 +251,15 @@ def test_entities_are_refused(prolog, encoding, tmp_path):
         read(path)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "word"),
-    [
-        (">9.5<", ">soon<", "'soon'"),
-        ('TIME_VALUE="0"', 'TIME_VALUE="early"', "ELAN"),
-        ('TIME_SLOT_REF1="ts2"', "", "ELAN"),
-        ("<ANNOTATION_VALUE>pour</ANNOTATION_VALUE>", "", "annotation a1"),
-        ('TIER_ID="stepcut"', "", "ELAN"),
-        ('NAME="stepcut:video"', "", "ELAN"),
-        ("</HEADER>", "", "ELAN"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "word"), [
+    (">9.5<", ">soon<", "'soon'"),
+    ('TIME_VALUE="0"', 'TIME_VALUE="early"', "ELAN"),
+    ('TIME_SLOT_REF1="ts2"', "", "ELAN"),
+    ("<ANNOTATION_VALUE>pour</ANNOTATION_VALUE>", "", "annotation a1"),
+    ('TIER_ID="stepcut"', "", "ELAN"),
+    ('NAME="stepcut:video"', "", "ELAN"),
+    ("</HEADER>", "", "ELAN"),
+])  # fmt: skip
 def test_damaged_files_are_refused(old, new, word, tmp_path):
     path = tmp_path / "x.eaf"
     write(path, TIMELINE)
@@ -320,16 +311,13 @@ def test_both_forms(text, encoding, tmp_path):
         read(path)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ("TextGrid", "Pitch", "does not begin like"),
-        ("size = 2", "size = 3", "is truncated"),
-        ("size = 2", "size = 1e400", "not valid as Praat TextGrid"),
-        ("xmax = 1.5", "xmax = soon", "is not a time"),
-        ("xmax = 1.5", "xmax = -1", "before the start"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "told"), [
+    ("TextGrid", "Pitch", "does not begin like"),
+    ("size = 2", "size = 3", "is truncated"),
+    ("size = 2", "size = 1e400", "not valid as Praat TextGrid"),
+    ("xmax = 1.5", "xmax = soon", "is not a time"),
+    ("xmax = 1.5", "xmax = -1", "before the start"),
+])  # fmt: skip
 def test_damage_is_told(old, new, told, tmp_path):
     path = tmp_path / "x.TextGrid"
     path.write_text(LONG.replace(old, new))

@@ -82,15 +82,12 @@ def test_labels_are_compared_where_they_are_and_background_counts():
     assert found.right == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
-    ("labels", "says"),
-    [
-        ([None, None], "clicks and transcripts do not show"),
-        ([np.array([-2, 0, -2, -2]), np.array([0, -2, -2, -2])], "clicks and transcripts"),
-        ([np.array([0, 0, 1, 1]), None], "only one video is labelled"),
-        ([np.array([0, 0, 1, 1]), np.array([-2, -2, -2, 1])], "only one video is labelled"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "says"), [
+    ([None, None], "clicks and transcripts do not show"),
+    ([np.array([-2, 0, -2, -2]), np.array([0, -2, -2, -2])], "clicks and transcripts"),
+    ([np.array([0, 0, 1, 1]), None], "only one video is labelled"),
+    ([np.array([0, 0, 1, 1]), np.array([-2, -2, -2, 1])], "only one video is labelled"),
+])  # fmt: skip
 def test_what_does_not_show_the_quality(labels, says):
     found = measure(labels, [np.array([0, 0, 1, 1])] * 2, 2)
     assert (found.kind, found.right) == ("unknown", None)

@@ -116,19 +116,16 @@ def test_the_same_numbers_of_another_type_give_the_same_labels(name):
 
 
 @every
-@pytest.mark.parametrize(
-    ("steps", "videos", "new", "words"),
-    [
-        (2, [], None, ["empty"]),
-        (2, np.zeros((5, 3)), None, ["(5, 3)"]),
-        (2, [np.zeros((5, 3)), np.zeros((5, 4))], None, ["video 1 has 4 "]),
-        (2, [np.zeros((5, 3)), np.zeros((0, 3))], None, ["video 1: empty, shape (0, 3)"]),
-        (2, [np.zeros((5, 3, 2))], None, ["video 0: shape (5, 3, 2)"]),
-        (2, [np.array([["a"]])], None, ["<U1"]),
-        (2, make_videos(), make_videos(dim=5)[0], ["video 0", "5", "6"]),
-        (9, make_videos((3, 2)), None, ["steps=9", "5 frames"]),
-    ],
-)
+@pytest.mark.parametrize(("steps", "videos", "new", "words"), [
+    (2, [], None, ["empty"]),
+    (2, np.zeros((5, 3)), None, ["(5, 3)"]),
+    (2, [np.zeros((5, 3)), np.zeros((5, 4))], None, ["video 1 has 4 "]),
+    (2, [np.zeros((5, 3)), np.zeros((0, 3))], None, ["video 1: empty, shape (0, 3)"]),
+    (2, [np.zeros((5, 3, 2))], None, ["video 0: shape (5, 3, 2)"]),
+    (2, [np.array([["a"]])], None, ["<U1"]),
+    (2, make_videos(), make_videos(dim=5)[0], ["video 0", "5", "6"]),
+    (9, make_videos((3, 2)), None, ["steps=9", "5 frames"]),
+])  # fmt: skip
 def test_what_cannot_be_segmented_is_refused(name, steps, videos, new, words):
     with raises((FeatureError, OptionError), *words):
         METHODS[name](steps=steps).fit(videos).read(new)

@@ -222,23 +222,20 @@ def test_where_what_was_done_may_be_mistaken_no_step_is_impossible():
     assert doubtful[3] > sure[3]
 
 
-@pytest.mark.parametrize(
-    ("sequences", "laid_out", "words"),
-    [
-        ([], {}, ["sequences is empty"]),
-        ([[0], [-1, 0]], {}, ["sequences[1] contains -1"]),
-        *((wrong, {}, ["list of lists"]) for wrong in (5, [5], [[0, 1], None])),
-        ([[0, 1]], {"durations": [[1.0]]}, ["durations", "[1] for [2]"]),
-        ([[0, 1]], {"confidences": [[1.0]]}, ["confidences", "[1] for [2]"]),
-        ([[0, 1]], {"confidences": [[1.5, 1.0]]}, ["confidences contains 1.5"]),
-        *(([[0, 1]], {"durations": wrong}, ["durations"]) for wrong in (5, [5], [["a", "b"]])),
-        *(
-            ([[0, 1]], {name: [[1.0, number]]}, [name])
-            for name in ("durations", "confidences")
-            for number in (np.nan, np.inf, -1.0, 10**400)
-        ),
-    ],
-)
+@pytest.mark.parametrize(("sequences", "laid_out", "words"), [
+    ([], {}, ["sequences is empty"]),
+    ([[0], [-1, 0]], {}, ["sequences[1] contains -1"]),
+    *((wrong, {}, ["list of lists"]) for wrong in (5, [5], [[0, 1], None])),
+    ([[0, 1]], {"durations": [[1.0]]}, ["durations", "[1] for [2]"]),
+    ([[0, 1]], {"confidences": [[1.0]]}, ["confidences", "[1] for [2]"]),
+    ([[0, 1]], {"confidences": [[1.5, 1.0]]}, ["confidences contains 1.5"]),
+    *(([[0, 1]], {"durations": wrong}, ["durations"]) for wrong in (5, [5], [["a", "b"]])),
+    *(
+        ([[0, 1]], {name: [[1.0, number]]}, [name])
+        for name in ("durations", "confidences")
+        for number in (np.nan, np.inf, -1.0, 10**400)
+    ),
+])  # fmt: skip
 def test_wrong_input_is_refused(sequences, laid_out, words):
     with raises(OptionError, *words):
         learn_graph(sequences, **laid_out)

@@ -211,16 +211,12 @@ def hostile(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        VIDEO,
-        WORKERS,
-        pytest.param(JOBS, marks=pytest.mark.slow),
-        pytest.param(RAY, marks=pytest.mark.ray),
-    ],
-    ids=["video", "workers", "jobs", "ray"],
-)
+@pytest.mark.parametrize("code", [
+    VIDEO,
+    WORKERS,
+    pytest.param(JOBS, marks=pytest.mark.slow),
+    pytest.param(RAY, marks=pytest.mark.ray),
+], ids=["video", "workers", "jobs", "ray"])  # fmt: skip
 def test_no_process_runs_files_of_the_current_folder(code, hostile, kitchen, tmp_path):
     video = str(next((kitchen / "videos").glob("*.mp4")))
     # The parent has all that it needs itself before it goes there, and looks there for modules.

@@ -153,14 +153,11 @@ def test_severity_is_undone_saved_and_taught_as_other_corrections_are(place, vid
             severity(edits, step, kind)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{bad", "not readable as JSON"),
-        ('{"critical": ["setp 2"]}', "did you mean 'step 2'"),
-        (None, "delete"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("{bad", "not readable as JSON"),
+    ('{"critical": ["setp 2"]}', "did you mean 'step 2'"),
+    (None, "delete"),
+])  # fmt: skip
 def test_a_slip_in_the_severities_is_not_called_damage(place, text, words):
     (place / "severity.json").write_text('{"critical": [1]}', encoding="utf-8-sig")
     assert sc.load(place).expectations.severity.critical == {1}  # with the mark of an editor
@@ -225,13 +222,10 @@ def test_many_editors_and_a_reader(place):
     assert len(done) == 4 * 8
 
 
-@pytest.mark.parametrize(
-    ("changes", "way_out"),
-    [
-        ({"stepcut": "0.2.0"}, "stepcut 0.3"),
-        ({"stepcut": "9.0", "format": 99}, "pip install --upgrade stepcut"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "way_out"), [
+    ({"stepcut": "0.2.0"}, "stepcut 0.3"),
+    ({"stepcut": "9.0", "format": 99}, "pip install --upgrade stepcut"),
+])  # fmt: skip
 def test_other_versions_are_refused_with_a_way_out(place, changes, way_out):
     change_config(place, **changes)
     with raises(ProcedureError, changes["stepcut"], way_out):
@@ -283,20 +277,17 @@ def test_a_hostile_folder_is_refused_or_right(place, file, videos):
         repr(procedure.orders), procedure._repr_html_()
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("rate", ["1e999999999", "0", -1, None]),
-        ("quality", [5, {"kind": 1, "why": ""}, {"kind": "unknown", "why": "", "now": "x"}]),
-        ("suggestions", [[1], {"0": "stir"}, {"0": ["\ud800"]}]),
-        ("hierarchy", [{}, {"steps": ["a"], "merges": [{"a": [9], "b": [0]}]}]),
-        ("skipped", [[5], {"a": 1}]),
-        ("shape", [[0], ["a"], [[8]], {}]),
-        ("backbone", [{}, 5, []]),
-        ("title", [[], "\ud800"]),
-        ("files", [5, {"check.json": 5}]),
-    ],
-)
+@pytest.mark.parametrize(("name", "values"), [
+    ("rate", ["1e999999999", "0", -1, None]),
+    ("quality", [5, {"kind": 1, "why": ""}, {"kind": "unknown", "why": "", "now": "x"}]),
+    ("suggestions", [[1], {"0": "stir"}, {"0": ["\ud800"]}]),
+    ("hierarchy", [{}, {"steps": ["a"], "merges": [{"a": [9], "b": [0]}]}]),
+    ("skipped", [[5], {"a": 1}]),
+    ("shape", [[0], ["a"], [[8]], {}]),
+    ("backbone", [{}, 5, []]),
+    ("title", [[], "\ud800"]),
+    ("files", [5, {"check.json": 5}]),
+])  # fmt: skip
 def test_settings_that_make_no_sense_are_damage(place, name, values):
     for value in values:
         change_config(place, **{name: value})

@@ -82,31 +82,28 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos, tmp_path):
         sc.learn(videos, steps=4, false_alarms=5, progress=never, **QUICK)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"steps": 0}, "steps=0"),
-        ({"steps": 2.5}, "steps=2.5"),
-        ({"steps": 10_000}, "steps=10000"),
-        ({"method": "cnk"}, "'cnc'?"),
-        ({"restart": 1}, "'restarts'?"),
-        ({**PAPER, "segmenter": "procutt"}, "'procut'?"),
-        ({"method": "cnc", "steps": "auto"}, "'CnC'"),
-        ({"namer": "blip"}, "namer='blip'"),
-        ({"names": ["a"]}, "1 names"),
-        ({"names": ["a", "b"], "steps": (2, 3)}, "steps=(2, 3)"),
-        ({"names": ["a", "b", "c", "a"]}, "all different"),
-        ({"names": ["a", "b", "c", " A"]}, "all different"),
-        ({"names": ["a", "b", "c", 4]}, "one name per step"),
-        ({"method": np}, "<module 'numpy'"),
-        ({"method": KMeans}, "method=KMeans is a class"),
-        ({"method": "collections:OrderedDict"}, "is not a method"),
-        ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
-        ({**PAPER, "segmenter": 5}, "segmenter=5"),
-        ({**PAPER, "train": "x"}, "train='x'"),
-        ({"method": StepCut(steps=4), "prior": 1.0}, "set prior on the method object"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "says"), [
+    ({"steps": 0}, "steps=0"),
+    ({"steps": 2.5}, "steps=2.5"),
+    ({"steps": 10_000}, "steps=10000"),
+    ({"method": "cnk"}, "'cnc'?"),
+    ({"restart": 1}, "'restarts'?"),
+    ({**PAPER, "segmenter": "procutt"}, "'procut'?"),
+    ({"method": "cnc", "steps": "auto"}, "'CnC'"),
+    ({"namer": "blip"}, "namer='blip'"),
+    ({"names": ["a"]}, "1 names"),
+    ({"names": ["a", "b"], "steps": (2, 3)}, "steps=(2, 3)"),
+    ({"names": ["a", "b", "c", "a"]}, "all different"),
+    ({"names": ["a", "b", "c", " A"]}, "all different"),
+    ({"names": ["a", "b", "c", 4]}, "one name per step"),
+    ({"method": np}, "<module 'numpy'"),
+    ({"method": KMeans}, "method=KMeans is a class"),
+    ({"method": "collections:OrderedDict"}, "is not a method"),
+    ({**PAPER, "segmenter": KMeans}, "segmenter=KMeans is a class"),
+    ({**PAPER, "segmenter": 5}, "segmenter=5"),
+    ({**PAPER, "train": "x"}, "train='x'"),
+    ({"method": StepCut(steps=4), "prior": 1.0}, "set prior on the method object"),
+])  # fmt: skip
 def test_settings_that_make_no_sense(videos, wrong, says):
     with raises(OptionError, says):
         sc.learn(videos, **{"steps": 4, **({} if "method" in wrong else QUICK), **wrong})
@@ -130,17 +127,14 @@ def test_videos_may_come_from_a_generator(videos, tmp_path):
     assert len(sc.learn(tmp_path.glob("*.npy"), steps=4, **QUICK).timelines) == len(videos)
 
 
-@pytest.mark.parametrize(
-    ("source", "says"),
-    [
-        (None, "source=None"),
-        (3, "source=3"),
-        ("", "path is empty"),
-        ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths"),
-        ([[[1, 2], [3]]] * 2, "video 0"),
-        (np.ones((9, 2)), "(2,)"),
-    ],
-)
+@pytest.mark.parametrize(("source", "says"), [
+    (None, "source=None"),
+    (3, "source=3"),
+    ("", "path is empty"),
+    ([np.ones((9, 2)), "a.mp4"], "1 arrays and 1 paths"),
+    ([[[1, 2], [3]]] * 2, "video 0"),
+    (np.ones((9, 2)), "(2,)"),
+])  # fmt: skip
 def test_what_is_no_video_is_told(source, says):
     with raises((OptionError, FeatureError), says):
         sc.learn(source, steps=2, **QUICK)

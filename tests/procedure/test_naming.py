@@ -37,16 +37,13 @@ def test_a_recipe_names_the_steps_in_their_order():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        ([], "empty"),
-        (["a", "A "], "twice"),
-        (["a; soon"], "duration"),
-        (["; 3 s"], "name"),
-        (["a", f"b; {'9' * 400} s"], "line 2"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "words"), [
+    ([], "empty"),
+    (["a", "A "], "twice"),
+    (["a; soon"], "duration"),
+    (["; 3 s"], "name"),
+    (["a", f"b; {'9' * 400} s"], "line 2"),
+])  # fmt: skip
 def test_a_recipe_that_makes_no_sense(lines, words):
     with raises(AnnotationError, words):
         read_recipe(lines)

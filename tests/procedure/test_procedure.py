@@ -78,15 +78,12 @@ def test_saving_and_renaming_reach_everything(learned, tmp_path, procedure):
     assert "step 1" not in used
 
 
-@pytest.mark.parametrize(
-    ("names", "says"),
-    [
-        ({9: "x"}, "0 to 5"),
-        ({True: "x"}, "step=True"),
-        ({"step 11": "x"}, "'step 1'?"),
-        ({0: "step 2"}, "already a step"),
-    ],
-)
+@pytest.mark.parametrize(("names", "says"), [
+    ({9: "x"}, "0 to 5"),
+    ({True: "x"}, "step=True"),
+    ({"step 11": "x"}, "'step 1'?"),
+    ({0: "step 2"}, "already a step"),
+])  # fmt: skip
 def test_renaming_that_makes_no_sense(procedure, names, says):
     with raises(OptionError, says):
         procedure.rename(names)

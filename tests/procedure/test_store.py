@@ -168,14 +168,11 @@ def edit_and_undo(place):
     edits.undo(), edits.undo(), edits.redo()
 
 
-@pytest.mark.parametrize(
-    ("what", "step"),
-    [
-        ("edit", 1), ("take back", 1), ("go back", 1), ("restore", 1), ("learn", 4), ("teach", 4),
-        pytest.param("learn", 1, marks=pytest.mark.slow),
-        pytest.param("teach", 1, marks=pytest.mark.slow),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("what", "step"), [
+    ("edit", 1), ("take back", 1), ("go back", 1), ("restore", 1), ("learn", 4), ("teach", 4),
+    pytest.param("learn", 1, marks=pytest.mark.slow),
+    pytest.param("teach", 1, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_crash_at_any_point_leaves_a_procedure_with_all_edits(
     what, step, taught_once, learned_once
 ):

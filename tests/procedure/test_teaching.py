@@ -239,14 +239,11 @@ def test_what_is_found_reaches_up_to_what_was_said(place):
     assert left.confidence is not None
 
 
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [
-        (np.array([0, *[1] * (len(VIDEOS[ONE]) - 1)]), "'step 1' is annotated only for 1 s"),
-        (Timeline([*TRUTH[ONE], Segment(1, 1, "ring")]), "'ring' is annotated only by one click"),
-        (Timeline([*TRUTH[ONE], Segment(LAST - 0.3, LAST, "end")]), "'end' is annotated only for"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "words"), [
+    (np.array([0, *[1] * (len(VIDEOS[ONE]) - 1)]), "'step 1' is annotated only for 1 s"),
+    (Timeline([*TRUTH[ONE], Segment(1, 1, "ring")]), "'ring' is annotated only by one click"),
+    (Timeline([*TRUTH[ONE], Segment(LAST - 0.3, LAST, "end")]), "'end' is annotated only for"),
+])  # fmt: skip
 def test_a_step_that_is_annotated_once_is_little_evidence(labels, words, caplog):
     warn_once.cache_clear()
     steps = sc.learn(VIDEOS, labels={ONE: labels}, **QUICK).steps
@@ -334,24 +331,21 @@ def test_labels_of_a_video_without_steps_and_videos_to_label_next(taught, learne
     assert all(reason for _, reason in taught.suggest_why(1))
 
 
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [
-        ({"nobody": TRUTH[ONE]}, "'nobody'"),
-        ({"a": TRUTH[ONE], "b": TRUTH[TWO]}, "another task"),
-        ({ONE: timeline((0, 9, "Add jam"), (9, 20, "add  jam"))}, f"({ONE})"),
-        ({ONE: timeline((0, LAST + 60, "a"))}, "after the end"),
-        ({ONE: timeline((-1, -1, "a"), (5, 9, "b"))}, "before the start"),
-        ({ONE: timeline((0, 9, "a"), (5, 5, "b"))}, "'b' at 5 s"),
-        ({ONE: numbers(ONE)[:-1]}, f"({len(VIDEOS[ONE]) - 1},)"),
-        ({ONE: numbers(ONE) - 5}, "-6"),
-        ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "-2 (open)"),
-        ({ONE: np.where(np.arange(len(VIDEOS[ONE])) < 9, 2**31 - 1, 0)}, "2147483647"),
-        ({}, "labels="),
-        ({ONE: Timeline([], LAST)}, "no step"),
-        ({ONE: timeline((0, 9, "a\ud800"))}, "half a character"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "words"), [
+    ({"nobody": TRUTH[ONE]}, "'nobody'"),
+    ({"a": TRUTH[ONE], "b": TRUTH[TWO]}, "another task"),
+    ({ONE: timeline((0, 9, "Add jam"), (9, 20, "add  jam"))}, f"({ONE})"),
+    ({ONE: timeline((0, LAST + 60, "a"))}, "after the end"),
+    ({ONE: timeline((-1, -1, "a"), (5, 9, "b"))}, "before the start"),
+    ({ONE: timeline((0, 9, "a"), (5, 5, "b"))}, "'b' at 5 s"),
+    ({ONE: numbers(ONE)[:-1]}, f"({len(VIDEOS[ONE]) - 1},)"),
+    ({ONE: numbers(ONE) - 5}, "-6"),
+    ({ONE: np.full(len(VIDEOS[ONE]), -2)}, "-2 (open)"),
+    ({ONE: np.where(np.arange(len(VIDEOS[ONE])) < 9, 2**31 - 1, 0)}, "2147483647"),
+    ({}, "labels="),
+    ({ONE: Timeline([], LAST)}, "no step"),
+    ({ONE: timeline((0, 9, "a\ud800"))}, "half a character"),
+])  # fmt: skip
 def test_labels_that_make_no_sense(learned, labels, words):
     with raises((AnnotationError, OptionError), words):
         learned.teach(labels)

@@ -213,16 +213,13 @@ def test_a_port_that_is_taken(place, capsys):
     assert f"port={port}: cannot serve there" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "message"),
-    [
-        ("breakfast", ["--port", "99999"], "from 0 to 65535"),
-        ("breakfast", ["--at", "thre@5"], "video='thre' is unknown"),
-        ("breakfast", ["--at", "one"], "''"),
-        ("none", [], "does not exist"),
-        ("none", ["--port", "99999"], "does not exist"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words", "message"), [
+    ("breakfast", ["--port", "99999"], "from 0 to 65535"),
+    ("breakfast", ["--at", "thre@5"], "video='thre' is unknown"),
+    ("breakfast", ["--at", "one"], "''"),
+    ("none", [], "does not exist"),
+    ("none", ["--port", "99999"], "does not exist"),
+])  # fmt: skip
 def test_wrong_arguments(place, name, words, message, run, monkeypatch):
     monkeypatch.setattr(Running, "run", lambda *_: None)
     folder = place.with_name(f"{name}.proc")

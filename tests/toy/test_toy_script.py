@@ -86,20 +86,17 @@ def test_a_step_repeated_too_often_breaks_no_order(step):
     assert all(sequence.index(a) < sequence.index(b) for a, b in EDGES)
 
 
-@pytest.mark.parametrize(
-    ("plan", "words"),
-    [
-        ({"seed": -1}, "seed=-1 is not allowed"),
-        ({"duration": 2}, "duration=2 is not allowed; give a number of at least 4 and at most"),
-        ({"background": 1.0}, "background=1.0 is not allowed; give a number of at least 0 and at"),
-        ({"skip": -0.1}, "skip=-0.1 is not allowed"),
-        ({"repeat": 2}, "repeat=2 is not allowed"),
-        ({"shuffle": float("nan")}, "shuffle=nan is not allowed"),
-        ({"flaw": "skop:add jam"}, "flaw='skop' is unknown; did you mean 'skip'?"),
-        ({"flaw": "skip:add jm"}, "flaw='skip:add jm': step='add jm' is unknown; did you mean"),
-        ({"flaw": "swap:cut bread"}, "Choose from spread butter, add jam, stir tea, wash dish"),
-    ],
-)
+@pytest.mark.parametrize(("plan", "words"), [
+    ({"seed": -1}, "seed=-1 is not allowed"),
+    ({"duration": 2}, "duration=2 is not allowed; give a number of at least 4 and at most"),
+    ({"background": 1.0}, "background=1.0 is not allowed; give a number of at least 0 and at"),
+    ({"skip": -0.1}, "skip=-0.1 is not allowed"),
+    ({"repeat": 2}, "repeat=2 is not allowed"),
+    ({"shuffle": float("nan")}, "shuffle=nan is not allowed"),
+    ({"flaw": "skop:add jam"}, "flaw='skop' is unknown; did you mean 'skip'?"),
+    ({"flaw": "skip:add jm"}, "flaw='skip:add jm': step='add jm' is unknown; did you mean"),
+    ({"flaw": "swap:cut bread"}, "Choose from spread butter, add jam, stir tea, wash dish"),
+])  # fmt: skip
 def test_bad_settings_are_answered_with_what_is_allowed(plan, words):
     with raises(OptionError, words):
         write_script(**plan)
@@ -221,15 +218,12 @@ def test_the_side_view_films_the_same_recording_otherwise(kitchen, tmp_path):
     assert fingerprint(side.videos[0]) != fingerprint(kitchen.videos[0])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"view": "top"}, "view='top' is unknown. Choose from ego, side."),
-        ({"videos": 10**11}, "videos=100000000000 is not allowed"),
-        ({"videos": 0}, "videos=0 is not allowed; give a whole number of at least 1"),
-        ({"duration": 1}, "duration=1 is not allowed"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "words"), [
+    ({"view": "top"}, "view='top' is unknown. Choose from ego, side."),
+    ({"videos": 10**11}, "videos=100000000000 is not allowed"),
+    ({"videos": 0}, "videos=0 is not allowed; give a whole number of at least 1"),
+    ({"duration": 1}, "duration=1 is not allowed"),
+])  # fmt: skip
 def test_bad_arguments_leave_nothing_behind(tmp_path, wrong, words):
     with raises(OptionError, words):
         make_kitchen(tmp_path / "new", **wrong)

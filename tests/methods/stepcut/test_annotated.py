@@ -158,19 +158,16 @@ def test_transcripts_without_times_name_the_steps(kitchen):
     assert right(method, kitchen[1], 0) > 0.7
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        [None, None],
-        [Constraint(labels=np.zeros(3, dtype=np.int64))],
-        [Constraint(labels=np.zeros(9, dtype=np.float64))],
-        [Constraint(labels=np.full(9, -3))],
-        [Constraint(clicks=((5, 0), (3, 1)))],
-        [Constraint(clicks=((3, 0), (3, 1)))],
-        [Constraint(clicks=((10, 0),))],
-        [Constraint(transcript=Transcript((0, 1) * 5))],
-    ],
-)
+@pytest.mark.parametrize("wrong", [
+    [None, None],
+    [Constraint(labels=np.zeros(3, dtype=np.int64))],
+    [Constraint(labels=np.zeros(9, dtype=np.float64))],
+    [Constraint(labels=np.full(9, -3))],
+    [Constraint(clicks=((5, 0), (3, 1)))],
+    [Constraint(clicks=((3, 0), (3, 1)))],
+    [Constraint(clicks=((10, 0),))],
+    [Constraint(transcript=Transcript((0, 1) * 5))],
+])  # fmt: skip
 def test_annotations_that_make_no_sense_are_refused(wrong):
     with pytest.raises(OptionError):
         StepCut(steps=2).fit([np.eye(9)], constraints=wrong)

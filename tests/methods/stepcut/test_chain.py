@@ -145,14 +145,11 @@ def test_the_forward_pass_and_evidence_of_any_size():
     assert found.argmax(axis=1).tolist() == [0] * 25 + [2] * 25
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
-        Constraint(clicks=((0, 1), (3, 0)), transcript=Transcript((0, 1))),
-        Constraint(labels=np.array([1, 1, 0, 0, 0, 0]), transcript=Transcript((0, 1))),
-        Constraint(labels=np.array([1, 1, 1, 0, 0, 0]), clicks=((1, 0),), complete=False),
-    ],
-)
+@pytest.mark.parametrize("one", [
+    Constraint(clicks=((0, 1), (3, 0)), transcript=Transcript((0, 1))),
+    Constraint(labels=np.array([1, 1, 0, 0, 0, 0]), transcript=Transcript((0, 1))),
+    Constraint(labels=np.array([1, 1, 1, 0, 0, 0]), clicks=((1, 0),), complete=False),
+])  # fmt: skip
 def test_annotations_that_contradict_each_other_are_refused(one):
     with pytest.raises(AnnotationError, match="contradict"):
         build_chain(one, ROWS, 3).posterior(np.zeros((ROWS, 3)), STAY)

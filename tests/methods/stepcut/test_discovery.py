@@ -140,18 +140,15 @@ def test_steps_that_come_once_are_ordered_by_their_mean_time_and_cycles_by_their
     assert usual_times([np.array([0, -1])], 2, 1)[1] == 1  # a step that nobody shows comes last
 
 
-@pytest.mark.parametrize(
-    ("lengths", "rate", "limits", "low", "high"),
-    [
-        ([60] * 3, 1.0, None, 5, 7),
-        ([900] * 3, 1.0, None, 12, 16),
-        ([60], 0.5, None, 7, 8),
-        ([120], 1.0, None, 7, 8),
-        ([5], 1.0, None, 3, 3),
-        ([1, 1], 1.0, None, 2, 2),  # never more than there are rows
-        ([60] * 3, 1.0, (8, 12), 8, 8),
-    ],
-)
+@pytest.mark.parametrize(("lengths", "rate", "limits", "low", "high"), [
+    ([60] * 3, 1.0, None, 5, 7),
+    ([900] * 3, 1.0, None, 12, 16),
+    ([60], 0.5, None, 7, 8),
+    ([120], 1.0, None, 7, 8),
+    ([5], 1.0, None, 3, 3),
+    ([1, 1], 1.0, None, 2, 2),  # never more than there are rows
+    ([60] * 3, 1.0, (8, 12), 8, 8),
+])  # fmt: skip
 def test_the_usual_number_of_steps_grows_slowly_with_the_length(lengths, rate, limits, low, high):
     count, why = choose_count(lengths, rate, limits)
     assert low <= count <= high

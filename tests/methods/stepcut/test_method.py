@@ -208,16 +208,13 @@ def test_more_videos_than_take_part_in_discovery_join_later(monkeypatch):
     assert adjusted_rand_score(np.concatenate(every.labels_), np.concatenate(some.labels_)) > 0.7
 
 
-@pytest.mark.parametrize(
-    ("given", "videos", "error", "words"),
-    [
-        ({"seconds": 1000}, [np.eye(30)] * 2, OptionError, "seconds=1000"),
-        ({"steps": 9}, [np.zeros((3, 2))], OptionError, "steps=9 is more than the 3 rows"),
-        ({"steps": 1}, 5, FeatureError, "videos is 5"),
-        ({"steps": 1}, "ab", FeatureError, "video 0"),
-        ({"steps": 1}, [[1, 2], [3]], FeatureError, "video 0"),
-    ],
-)
+@pytest.mark.parametrize(("given", "videos", "error", "words"), [
+    ({"seconds": 1000}, [np.eye(30)] * 2, OptionError, "seconds=1000"),
+    ({"steps": 9}, [np.zeros((3, 2))], OptionError, "steps=9 is more than the 3 rows"),
+    ({"steps": 1}, 5, FeatureError, "videos is 5"),
+    ({"steps": 1}, "ab", FeatureError, "video 0"),
+    ({"steps": 1}, [[1, 2], [3]], FeatureError, "video 0"),
+])  # fmt: skip
 def test_what_cannot_be_learned_from_is_refused(given, videos, error, words):
     with pytest.raises(error, match=words):
         StepCut(**{"steps": 2, **given}).fit(videos)

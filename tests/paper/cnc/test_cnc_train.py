@@ -212,21 +212,18 @@ def test_own_limits_follow_the_data():
     assert cidm_of(long, None) != cidm_of(long, 11.2)
 
 
-@pytest.mark.parametrize(
-    ("settings", "spoil", "kind", "said"),
-    [
-        ({}, lambda x: x[:1], OptionError, "2 videos"),
-        ({"loss": "tci3"}, None, OptionError, "'tc3i'?"),
-        ({"loss": 5}, None, OptionError, "loss='5'"),
-        ({"rate": 0}, None, OptionError, "rate=0"),
-        ({"device": "gpu"}, None, OptionError, "device='gpu'"),
-        ({"tune_backbone": True}, None, OptionError, "tune_backbone"),
-        ({"tune_backbone": True, "backbone": 5}, None, OptionError, "backbone=5"),
-        ({}, lambda x: [x[0], x[1][:, :5]], FeatureError, "video 1"),
-        ({}, lambda x: [x[0], x[1][:, 0]], FeatureError, "(45,)"),
-        ({}, lambda x: [x[0] * np.nan, x[1]], FeatureError, "video 0: row 0"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "spoil", "kind", "said"), [
+    ({}, lambda x: x[:1], OptionError, "2 videos"),
+    ({"loss": "tci3"}, None, OptionError, "'tc3i'?"),
+    ({"loss": 5}, None, OptionError, "loss='5'"),
+    ({"rate": 0}, None, OptionError, "rate=0"),
+    ({"device": "gpu"}, None, OptionError, "device='gpu'"),
+    ({"tune_backbone": True}, None, OptionError, "tune_backbone"),
+    ({"tune_backbone": True, "backbone": 5}, None, OptionError, "backbone=5"),
+    ({}, lambda x: [x[0], x[1][:, :5]], FeatureError, "video 1"),
+    ({}, lambda x: [x[0], x[1][:, 0]], FeatureError, "(45,)"),
+    ({}, lambda x: [x[0] * np.nan, x[1]], FeatureError, "video 0: row 0"),
+])  # fmt: skip
 def test_wrong_input_is_refused(settings, spoil, kind, said):
     features = make_vectors()
     with raises(kind, said):

@@ -66,21 +66,18 @@ def test_stats(capsys, tmp_path):
     assert "use -o with list, stats or leaderboard" in run(capsys, *words)[2]
 
 
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (["info"], "data info needs the name of a data set: egoprocel, crosstask"),
-        (["info", "egoprocl"], "data set='egoprocl' is unknown; did you mean 'egoprocel'?"),
-        (["stats", "egoprocel"], "data stats egoprocel needs --root DIR"),
-        (["check", "egoprocel", "--root", "/nowhere/at/all"], "/nowhere/at/all: no such folder"),
-        (
-            ["stats", "procel", "--root", ".", "--view", "top"],
-            "--view: procel does not have this option",
-        ),
-        (["stats", "procel", "--root", "."], ".: nothing to count."),
-        (["list", "--format", "tex"], "format='tex' is unknown; did you mean 'text'?"),
-    ],
-)
+@pytest.mark.parametrize(("words", "what"), [
+    (["info"], "data info needs the name of a data set: egoprocel, crosstask"),
+    (["info", "egoprocl"], "data set='egoprocl' is unknown; did you mean 'egoprocel'?"),
+    (["stats", "egoprocel"], "data stats egoprocel needs --root DIR"),
+    (["check", "egoprocel", "--root", "/nowhere/at/all"], "/nowhere/at/all: no such folder"),
+    (
+        ["stats", "procel", "--root", ".", "--view", "top"],
+        "--view: procel does not have this option",
+    ),
+    (["stats", "procel", "--root", "."], ".: nothing to count."),
+    (["list", "--format", "tex"], "format='tex' is unknown; did you mean 'text'?"),
+])  # fmt: skip
 def test_errors_are_one_line(words, what, capsys):
     code, out, err = run(capsys, *words)
     assert (code, out) == (2, "")

@@ -96,16 +96,13 @@ def test_egoprocel_reports_missing_and_inconsistent_files(tmp_path):
         load("egoprocel", root)
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "text"),
-    [
-        ("captaincook4d", f"annotations/{STEPS}", '[{"recording_id": "5_1"}]'),
-        ("captaincook4d", "annotations/error_annotations.json", '{"5_1": []}'),
-        ("captaincook4d", "task_graphs/coffee.json", '{"steps": {}}'),
-        ("egoprocel", "egoprocel.json", '{"tent": {"handles": []}}'),
-        ("toy", "graph.json", "{}"),
-    ],
-)
+@pytest.mark.parametrize(("name", "file", "text"), [
+    ("captaincook4d", f"annotations/{STEPS}", '[{"recording_id": "5_1"}]'),
+    ("captaincook4d", "annotations/error_annotations.json", '{"5_1": []}'),
+    ("captaincook4d", "task_graphs/coffee.json", '{"steps": {}}'),
+    ("egoprocel", "egoprocel.json", '{"tent": {"handles": []}}'),
+    ("toy", "graph.json", "{}"),
+])  # fmt: skip
 def test_an_invalid_file_is_named(name, file, text, tmp_path):
     if name == "captaincook4d":
         trees.captaincook4d_tree(tmp_path)
@@ -171,13 +168,10 @@ def test_an_invalid_crosstask_task_list_is_refused(text, what, tmp_path):
         load("crosstask", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("procel", "ProceL_dataset/change_tire/annotations/tire_0001.csv"),
-        ("crosstask", "crosstask_release/annotations/16815_zz.csv"),
-    ],
-)
+@pytest.mark.parametrize(("name", "file"), [
+    ("procel", "ProceL_dataset/change_tire/annotations/tire_0001.csv"),
+    ("crosstask", "crosstask_release/annotations/16815_zz.csv"),
+])  # fmt: skip
 def test_an_invalid_line_is_reported_and_the_others_are_read(name, file, tmp_path):
     root = MAKERS[name](tmp_path)
     trees.put(root / file, "1,0,2\nsoon\n2,5,4\n2,3,4.5\n")

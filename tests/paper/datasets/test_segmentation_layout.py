@@ -51,16 +51,13 @@ SALADS = {"rgb-01-1": "", "rgb-02-1": "", "rgb-03-2": ""}
 YTI = {f"{what}_000{n}": what for what in ("changing_tire", "cpr") for n in (1, 2)}
 
 
-@pytest.mark.parametrize(
-    ("names", "how", "activities"),
-    [
-        (BREAKFAST, {"suffix": ".txt"}, {"coffee": 3, "milk": 3}),  # MS-TCN's
-        (BREAKFAST, {"activities": True, "text": True, "mapping": "mapping/mapping.txt"},
-         {"coffee": 3, "milk": 3}),  # CTE's
-        (SALADS, {"mapping": "groundTruth/mapping/mapping.txt"}, {"data": 3}),
-        (YTI, {"first": -1}, {"changing_tire": 2, "cpr": 2}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("names", "how", "activities"), [
+    (BREAKFAST, {"suffix": ".txt"}, {"coffee": 3, "milk": 3}),  # MS-TCN's
+    (BREAKFAST, {"activities": True, "text": True, "mapping": "mapping/mapping.txt"},
+     {"coffee": 3, "milk": 3}),  # CTE's
+    (SALADS, {"mapping": "groundTruth/mapping/mapping.txt"}, {"data": 3}),
+    (YTI, {"first": -1}, {"changing_tire": 2, "cpr": 2}),
+])  # fmt: skip
 def test_every_released_layout(names, how, activities, tmp_path):
     tasks = load("segmentation", dataset(tmp_path / "data", names, **how), rate=RATE)
     assert {task.name: len(task) for task in tasks} == activities

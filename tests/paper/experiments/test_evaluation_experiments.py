@@ -202,21 +202,17 @@ def test_published_figures_stand_beside_ours_under_the_papers_protocol_only():
         assert not any("published" in str(row[0]) for row in other.rows)
 
 
-@pytest.mark.parametrize(
-    ("name", "row", "task", "cell", "shown"),
-    [
-        ("losses", "uniform", "Tent", {}, ["lav+tcc + procut (published)", 16.0, 16.7, 8.5]),
-        ("steps", "random", "Eggs", {"steps": 12}, ["random (published)", 12, 11.6, None]),
-        ("views", "tc3i + procut", "Eggs", {"view": "left"},
-         ["tc3i + procut (published)", "left", 21.2, 22.7, 21.8, 9.7]),
-        ("third-person", "uniform", "make jello", {"view": "crosstask"},
-         ["uniform (published)", "framewise", 12.4, 9.4, 10.3, 8.7, 9.8, 9.0]),
-        ("third-person", "uniform", "make jello", {"view": "crosstask"},
-         ["Elhamifar et al. (published)", "framewise-steps", 9.5, 26.7, 14.0, 10.1, 41.6, 16.3]),
-        ("cuts", "lav + subset", "Eggs", {},
-         ["lav + subset (published)", 17.82, 18.99, 18.36, 8.53]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "row", "task", "cell", "shown"), [
+    ("losses", "uniform", "Tent", {}, ["lav+tcc + procut (published)", 16.0, 16.7, 8.5]),
+    ("steps", "random", "Eggs", {"steps": 12}, ["random (published)", 12, 11.6, None]),
+    ("views", "tc3i + procut", "Eggs", {"view": "left"},
+     ["tc3i + procut (published)", "left", 21.2, 22.7, 21.8, 9.7]),
+    ("third-person", "uniform", "make jello", {"view": "crosstask"},
+     ["uniform (published)", "framewise", 12.4, 9.4, 10.3, 8.7, 9.8, 9.0]),
+    ("third-person", "uniform", "make jello", {"view": "crosstask"},
+     ["Elhamifar et al. (published)", "framewise-steps", 9.5, 26.7, 14.0, 10.1, 41.6, 16.3]),
+    ("cuts", "lav + subset", "Eggs", {}, ["lav + subset (published)", 17.82, 18.99, 18.36, 8.53]),
+])  # fmt: skip
 def test_published_figures_of_the_other_tables(name, row, task, cell, shown):
     data = "crosstask" if name == "third-person" else "egoprocel"
     table = fake(name, data, [row], [task], **cell).table()
@@ -225,38 +221,32 @@ def test_published_figures_of_the_other_tables(name, row, task, cell, shown):
     assert notes.get(name, "") in " ".join(table.notes)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"name": "mian"}, "'main'?"),
-        ({"data": "nowhere"}, "nowhere"),
-        ({"data": "egoprosel:/x"}, "'egoprocel'?"),
-        ({"tasks": ["tee"]}, "'tea'?"),
-        ({"features": "eye"}, "'eyes'?"),
-        ({"seeds": 0}, "seeds=0"),
-        ({"steps": "seven"}, "steps='seven'"),
-        ({"rows": ["proqut"]}, "row='proqut'"),
-        ({"jobs": 0}, "jobs=0"),
-        ({"name": "views"}, "'folder'"),
-        ({"maps": "half"}, "keep, stream"),
-        ({"protocols": ["strickt"]}, "'strict'?"),
-        ({"data": "toy", "toy": {"durtion": 5}}, "'duration'?"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), [
+    ({"name": "mian"}, "'main'?"),
+    ({"data": "nowhere"}, "nowhere"),
+    ({"data": "egoprosel:/x"}, "'egoprocel'?"),
+    ({"tasks": ["tee"]}, "'tea'?"),
+    ({"features": "eye"}, "'eyes'?"),
+    ({"seeds": 0}, "seeds=0"),
+    ({"steps": "seven"}, "steps='seven'"),
+    ({"rows": ["proqut"]}, "row='proqut'"),
+    ({"jobs": 0}, "jobs=0"),
+    ({"name": "views"}, "'folder'"),
+    ({"maps": "half"}, "keep, stream"),
+    ({"protocols": ["strickt"]}, "'strict'?"),
+    ({"data": "toy", "toy": {"durtion": 5}}, "'duration'?"),
+])  # fmt: skip
 def test_wrong_settings_are_answered(data, tmp_path, options, words):
     given = {"name": "main", "data": data, "folder": tmp_path, **options}
     with raises(DataError if options.get("data") == "nowhere" else OptionError, words):
         run_experiment(**given)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, "absent.json"),
-        ("{}", "other.json"),
-        ('{"format": "stepcut experiment 1", "experiment": "steps", "data": "toy"}', "cells, feat"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    (None, "absent.json"),
+    ("{}", "other.json"),
+    ('{"format": "stepcut experiment 1", "experiment": "steps", "data": "toy"}', "cells, feat"),
+])  # fmt: skip
 def test_a_file_that_is_no_result_is_refused(tmp_path, text, words):
     file = tmp_path / ("absent.json" if text is None else "other.json")
     if text is not None:
@@ -313,16 +303,13 @@ def test_the_command_runs_keeps_and_makes_again(data, tmp_path, run):
     assert "'steps', not 'main'" in run("experiment", "main", *source[2:], code=2).err
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "--data is missing"),
-        (["--data", "toy", "--set", "updates"], "--set updates: write it as NAME=VALUE"),
-        (["--data", "toy", "--set", "cut.smothness=5"], "did you mean 'cut.smoothness'?"),
-        (["--data", "toy", "--set", "train.steps=5"], "train.iterations"),
-        (["--data", "toy", "--as-published", "--as-released"], "choose one"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ([], "--data is missing"),
+    (["--data", "toy", "--set", "updates"], "--set updates: write it as NAME=VALUE"),
+    (["--data", "toy", "--set", "cut.smothness=5"], "did you mean 'cut.smoothness'?"),
+    (["--data", "toy", "--set", "train.steps=5"], "train.iterations"),
+    (["--data", "toy", "--as-published", "--as-released"], "choose one"),
+])  # fmt: skip
 def test_the_command_refuses_before_any_work(run, words, said):
     assert said in run("experiment", "main", *words, code=2).err
 
