@@ -49,9 +49,7 @@ def test_what_is_not_there(name):
         plugins.find("method", name, OURS)
 
 
-def test_what_is_missing_is_installed_from_where_stepcut_came_for_this_python(
-    tmp_path, monkeypatch
-):
+def test_what_is_missing_is_installed_from_where_stepcut_came(tmp_path, monkeypatch):
     checkout = tmp_path / "my checkout"
     checkout.mkdir()
     python = checkout / ".venv" / "bin" / "python"

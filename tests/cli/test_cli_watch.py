@@ -139,9 +139,7 @@ def test_a_failure_is_tried_again_when_rights_or_contents_change(change, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_procedure_that_was_taught_or_corrected_meanwhile_is_opened_again(
-    learned, tmp_path, capsys
-):
+def test_a_procedure_that_was_corrected_meanwhile_is_opened_again(learned, tmp_path, capsys):
     place = Path(shutil.copytree(learned, tmp_path / "p.proc"))
     latest = reopen(str(place), trust=False)
     assert next(latest) is next(latest)
@@ -206,9 +204,7 @@ def test_exit_codes_are_those_of_check(found, code, learned, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(("words", "code"), [([], 0), (["--once"], 130)])
-def test_a_watch_of_what_is_there_is_not_done_when_it_is_stopped(
-    learned, tmp_path, monkeypatch, words, code
-):
+def test_a_stopped_watch_of_what_is_there_is_not_done(learned, tmp_path, monkeypatch, words, code):
     def stop(*_):
         raise KeyboardInterrupt
 
@@ -239,9 +235,7 @@ def test_what_cannot_be_is_refused_before_the_first_video(
     assert not journal_of(arriving).exists() or code == 5
 
 
-def test_the_journal_lies_in_the_state_folder_wherever_the_watch_is_started(
-    arriving, tmp_path, monkeypatch
-):
+def test_the_journal_lies_in_the_state_folder_wherever_it_starts(arriving, tmp_path, monkeypatch):
     old(arriving / "good.mp4")
     monkeypatch.chdir(arriving)
     assert Watch(Path()).checked == ["good"]
@@ -303,7 +297,7 @@ def test_the_unit_starts_again_after_a_failure_of_the_machine_alone():
 
 
 @pytest.mark.parametrize("change", ["severity", "options", "corrections", "procedure", "nothing"])
-def test_a_file_is_checked_again_when_what_determines_its_verdict_changes(
+def test_a_file_is_checked_again_when_its_verdict_may_change(
     change, learned, arriving, tmp_path, capsys
 ):
     place, more = Path(shutil.copytree(learned, tmp_path / "p.proc")), []

@@ -224,9 +224,7 @@ def test_half_a_procedure_is_none_and_a_lost_connection_is_told(memory, tmp_path
         load_features(str(memory / "v.safetensors"))
 
 
-def test_a_procedure_at_an_address_is_read_and_taught_there_and_corrected_here(
-    memory, tmp_path, run
-):
+def test_a_procedure_at_an_address_is_taught_there_and_corrected_here(memory, tmp_path, run):
     for number, rows in enumerate(toy_features(videos=3, seed=1, dim=8)[0]):
         np.save(tmp_path / f"{number}.npy", rows)
     there = f"{memory}/taught.proc"

@@ -125,15 +125,15 @@ def test_an_array_may_be_used_again_for_the_next_row():
 
 def test_memory_does_not_grow(tiny_task):
     runner, rng = guide(tiny_task), np.random.default_rng(0)
-    rows = rng.dirichlet(0.3 * np.ones(4), size=250)
+    rows = rng.dirichlet(0.3 * np.ones(4), size=150)
     sizes = []
     tracemalloc.start()
     for turn in range(4):
         for number, row in enumerate(rows):
-            runner.push(turn * 250.0 + number, row)
+            runner.push(turn * 150.0 + number, row)
         sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert sizes[-1] - sizes[1] < 20_000  # bytes, over five hundred frames
+    assert sizes[-1] - sizes[1] < 12_000  # bytes, over three hundred frames
     assert len(runner.done) <= 4
     runner = guide(tiny_task)
     walk(runner, shares(np.repeat([0, 1], 20)))

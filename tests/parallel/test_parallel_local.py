@@ -73,9 +73,7 @@ def test_a_worker_ends_when_it_has_nothing_to_do(engine, monkeypatch):
     assert engine.map(parallel_kit.square, [4]) == [16]
 
 
-def test_a_worker_with_other_settings_is_replaced_and_one_that_does_not_go_is_killed(
-    engine, monkeypatch
-):
+def test_a_worker_with_other_settings_is_replaced_and_a_deaf_one_killed(engine, monkeypatch):
     [first] = engine.map(parallel_kit.folder_of, [0])
     assert engine.map(parallel_kit.folder_of, [0]) == [first]
     monkeypatch.setenv("STEPCUT_ANY", "x")

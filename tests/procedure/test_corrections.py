@@ -348,7 +348,7 @@ any_edit = st.one_of(
 PER_EXAMPLE = [HealthCheck.function_scoped_fixture]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=PER_EXAMPLE)
+@settings(max_examples=15, suppress_health_check=PER_EXAMPLE)
 @given(st.lists(any_edit, max_size=12))
 def test_any_edits_keep_timelines_whole_and_undo_to_the_start(place, changes):
     go_back(place, 1)

@@ -141,9 +141,10 @@ def test_a_file_that_a_person_wrote_into_stays_where_it_is(tmp_path):
     assert (place / "notes.md").read_text() == "my notes\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "step"), [("edited", 6), pytest.param("taught", 1, marks=pytest.mark.slow)]
-)
+every = partial(pytest.param, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "step"), [("edited", 8), every("edited", 1), every("taught", 1)])
 def test_a_crash_while_converting_loses_nothing(name, step, tmp_path):
     place, expected = tmp_path / f"{name}.proc", shown(OLD / f"{name}.proc")
 

@@ -49,7 +49,7 @@ edits = st.one_of(
 )
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(
     durations=st.lists(
         st.floats(5, 60, width=32) | st.sampled_from([58.2999417, 12.00049]), min_size=2, max_size=2

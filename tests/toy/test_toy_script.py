@@ -161,9 +161,7 @@ def test_videos_annotations_and_the_graph_are_those_of_the_script(kitchen):
     assert repr(kitchen) == "<ToyKitchen 2 videos of 6 steps, 0.1 min, ego>"
 
 
-def test_the_same_arguments_give_the_same_bytes_and_another_kitchen_is_left_alone(
-    kitchen, tmp_path
-):
+def test_the_same_arguments_give_the_same_bytes_and_spare_other_kitchens(kitchen, tmp_path):
     again = make_kitchen(tmp_path, videos=1, seed=5, duration=4)
     assert fingerprint(again.videos[0]) == fingerprint(kitchen.videos[0])
     assert fingerprint(kitchen.videos[0]) != fingerprint(kitchen.videos[1])

@@ -36,9 +36,7 @@ def learned(plain):
     return StepCut(steps=6, rate=RATE, restarts=9).fit(plain[0])
 
 
-def test_the_steps_of_a_toy_kitchen_are_found_and_numbered_whatever_the_order_of_the_videos(
-    plain, learned
-):
+def test_the_steps_of_a_toy_kitchen_are_found_whatever_the_order_of_videos(plain, learned):
     assert strict_f1(learned, plain[1]) > 78
     again = StepCut(steps=6, rate=RATE, restarts=9).fit(plain[0][::-1])
     assert all((a == b).all() for a, b in zip(again.labels_[::-1], learned.labels_, strict=True))
