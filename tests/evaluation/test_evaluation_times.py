@@ -104,16 +104,13 @@ def test_the_median_has_an_order_statistic_interval():
     assert median_range(done[:1]) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"takt": 0}, "takt=0 is not allowed; give a number above 0"),
-        ({"by": "week"}, "recording, shift, day"),
-        ({"step": "scrw"}, "did you mean 'screw'"),
-        ({"by": "day", "groups": {"": {"v": TWICE}}}, "v has no wall-clock time"),
-        ({"groups": {}}, "no timelines to count"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "words"), [
+    ({"takt": 0}, "takt=0 is not allowed; give a number above 0"),
+    ({"by": "week"}, "recording, shift, day"),
+    ({"step": "scrw"}, "did you mean 'screw'"),
+    ({"by": "day", "groups": {"": {"v": TWICE}}}, "v has no wall-clock time"),
+    ({"groups": {}}, "no timelines to count"),
+])  # fmt: skip
 def test_wrong_wishes_are_refused(wrong, words):
     with raises(OptionError, words):
         Times(**{"groups": {"": days(40, 42)}, **wrong}).run  # noqa: B018
