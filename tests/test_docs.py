@@ -298,3 +298,24 @@ def test_links_of_the_404_page_start_where_it_lies():
     made = HOOKS["on_post_template"](page, template_name="404.html")
     assert made == '<a href="start.html"><img src=images/a.svg></a><a href="//example.org/">'
     assert HOOKS["on_post_template"](page, template_name="sitemap.xml") == page
+
+
+def test_the_story_of_the_laboratory_and_of_the_clinic(kitchen, tmp_path, run):
+    shutil.copytree(kitchen, tmp_path, dirs_exist_ok=True)
+    with contextlib.chdir(tmp_path):
+        shutil.copytree("annotations", "ann")
+        shutil.copytree("corrected", "bob")
+        proc = stepcut.load("sandwich.proc").rename({0: "pipette", 5: "wash tips"})
+        proc.save("assay.proc")
+        for page in ("plan", "clinic"):
+            for words in commands(ROOT / "docs" / f"{page}.md"):
+                if len(words) > 1 and not {"DIR", "-"} & set(words):
+                    if "--by" in words:  # feature files of the toys have no clock time
+                        assert "no wall-clock time" in run(*words, code=2).err
+                    elif words[0] in ("check", "view"):
+                        assert main([*words, "--quiet"]) in (0, 1, 4)
+                    else:
+                        run(*words)
+        assert "pipette at most 40 s" in Path("assay.proc/rules.toml").read_text()
+        assert "<h1>Assay 12</h1>" in Path("sop.html").read_text()
+        assert Path("times.svg").stat().st_size > 1000

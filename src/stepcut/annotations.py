@@ -110,6 +110,9 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def covers(self, time: float) -> bool:
         return any(start <= time <= end for start, end in self.annotated)
 
+    def holds(self, one: Segment) -> bool:
+        return any(start <= one.start and one.end <= end for start, end in self.annotated)
+
     def over(self, before: "Annotation") -> "Annotation":
         labels = [one for one in self.segments if not one.is_click]
         if before.annotated:

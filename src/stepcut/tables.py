@@ -113,16 +113,16 @@ class Table:
 
     def markdown(self) -> str:
         rule = ["---:" if numeric else "---" for numeric in self._numeric()]
-        head = [f"| {' | '.join(map(_md, self.columns))} |", f"|{'|'.join(rule)}|"]
+        head = [f"| {' | '.join(map(markdown_text, self.columns))} |", f"|{'|'.join(rule)}|"]
         body = []
         for number, row in enumerate(self.rows):
-            cells = [_md(self.show(cell)) for cell in row]
+            cells = [markdown_text(self.show(cell)) for cell in row]
             for place in range(len(cells)):
                 if (number, place) in self.bold:
                     cells[place] = f"**{cells[place]}**"
             body.append(f"| {' | '.join(cells)} |")
-        caption = [_md(self.caption), ""] if self.caption else []
-        notes = ["", *(f"- {_md(note)}" for note in self.notes)] if self.notes else []
+        caption = [markdown_text(self.caption), ""] if self.caption else []
+        notes = ["", *(f"- {markdown_text(note)}" for note in self.notes)] if self.notes else []
         return "\n".join([*caption, *head, *body, *notes]) + "\n"
 
     def json(self) -> str:
@@ -269,7 +269,7 @@ def data_frame(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     return pandas.DataFrame(list(rows), columns=list(columns))
 
 
-def _md(text: str) -> str:
+def markdown_text(text: str) -> str:
     return "".join("\\" + c if c in "\\|*_<>`" else c for c in text)
 
 

@@ -22,6 +22,7 @@ WORDS = {
     "experiment": "main --data nope/ --out {}",
     "experiment ": "main --data nope/ --plot {}.svg",
     "features": "nope/ -o {}",
+    "instructions": "nope.proc -o {}.md",
     "learn": "nope/ -o {}.proc",
     "report": "nope.proc -o {}.html",
     "segment": "nope.proc nope.mp4 -o {}.vtt",

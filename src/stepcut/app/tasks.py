@@ -24,6 +24,7 @@ from stepcut.procedure.store import read_config
 from stepcut.progress import Event, Hook, Stage, silent
 from stepcut.settings import as_rate
 from stepcut.show.clips import flat, make_proxy, write_clips
+from stepcut.show.instructions import make_instructions
 from stepcut.show.report import make_report
 from stepcut.tables import save_figure
 from stepcut.timeline import Timeline
@@ -139,12 +140,22 @@ def _copies(args: Args, progress: Hook) -> dict[str, str]:
 
 LINKED = ("elan", "boris", "label-studio")
 """Their programs open the video by the path in the file."""
-THINGS = ("labels", "clips", "times-csv", "times-xlsx", "times-svg", "report", "plan")
+THINGS = (
+    "labels",
+    "clips",
+    "times-csv",
+    "times-xlsx",
+    "times-svg",
+    "report",
+    "instructions",
+    "plan",
+)
 FILES = {
     "times-csv": ("times.csv", "seconds per step and recording"),
     "times-xlsx": ("times.xlsx", "seconds per step and recording, run chart, stacked bars"),
     "times-svg": ("times.svg", "run chart and stacked bars"),
     "report": ("report.html", "the procedure as one page"),
+    "instructions": ("work-instruction.html", "a part per step, to print"),
     "plan": ("plan.json", "steps and preconditions for planners"),
 }
 
@@ -247,6 +258,8 @@ def _write_all(
                 file = target / FILES[thing][0]
                 if thing == "plan":
                     write_json(file, procedure.plan())
+                elif thing == "instructions":
+                    make_instructions(procedure, title).save(file)
                 elif thing == "report":
                     write_text(file, make_report(procedure, title=title))
                 else:

@@ -1,4 +1,4 @@
-"""`stepcut compare`, `times`, `evaluate`, `agree`, `report`, `clips` and `convert`."""
+"""`stepcut compare`, `times`, `evaluate`, `agree`, `report`, `instructions`, `clips` and `convert`."""
 
 import argparse
 import json
@@ -233,6 +233,23 @@ def report(args: argparse.Namespace) -> int:
     write_text(args.output, page)
     print(f"the report is in {args.output}")
     return 2 if failed else 0
+
+
+def instructions(args: argparse.Namespace) -> int:
+    from stepcut.show.instructions import make_instructions, writer_of
+
+    writer_of(args.output)  # refuse what cannot be written before any work
+    procedure = load(args.procedure, trust=args.trust)
+    procedure = procedure.moved(common.find_moved(procedure.videos, args.videos))
+    common.warn_changed(procedure, procedure.videos)
+    title = args.title or Path(args.procedure).resolve().name.removesuffix(".proc")
+    hook = common.progress_hook(args)
+    made = make_instructions(procedure, title, args.pictures, hook)
+    made.save(args.output)
+    print(f"the work instruction is in {args.output}: {len(made.parts)} steps")
+    if args.pictures and not any(part.pictures for part in made.parts):
+        say("it has no pictures, since no video was found. Add --videos FOLDER.")
+    return 0
 
 
 def clips(args: argparse.Namespace) -> int:

@@ -40,7 +40,7 @@ HOMES = {
     "pages": "app view",
     "learning": "learn teach features history",
     "checking": "segment check watch guide",
-    "labels": "compare times evaluate agree report clips convert",
+    "labels": "compare times evaluate agree report instructions clips convert",
     "doctor": "doctor completion",
 }
 PLACES = {name: f"stepcut.cli.{home}:{name}" for home in HOMES for name in HOMES[home].split()}

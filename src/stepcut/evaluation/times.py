@@ -321,8 +321,9 @@ class Times:
             notes.append(f"Bottleneck: {slow}, {what}.")
         chart, shown = self.run, "Recordings" if self.step == WHOLE else self.step
         mean, low, high = chart.mean
-        text = f"{shown}: mean {mean:.1f} s (80 % interval {low:.1f} to {high:.1f})"
+        text = f"{shown}: {mean:.1f} s"
         if chart.limits:
+            text = f"{shown}: mean {mean:.1f} s (80 % interval {low:.1f} to {high:.1f})"
             text += "; control limits {:.1f} to {:.1f} s".format(*chart.limits)
             out = [point.name for point in chart.points if chart.outside(point)]
             text += f"; outside: {', '.join(out[:8]) or 'none'}"
@@ -456,7 +457,10 @@ def _quartiles(done: Sequence[Spent]) -> list[Cell]:
     seconds = [one.seconds for one in done]
     first, middle, third = np.percentile(seconds, (25, 50, 75)).tolist()
     deviation = float(np.std(seconds, ddof=1)) if len(done) > 1 else None
-    return [middle, *median_range(done), first, third, deviation]
+    ends: list[Cell] = [None, None]  # one recording says nothing of others
+    if len(done) > 1 or done[0].low < done[0].high:
+        ends = [*median_range(done)]
+    return [middle, *ends, first, third, deviation]
 
 
 def median_range(done: Sequence[Spent]) -> tuple[float, float]:

@@ -97,11 +97,13 @@ class Document:
 
     @cached_property
     def timelines(self) -> dict[str, Timeline]:
-        names = tuple(step.name for step in self.steps)
-        return {
-            video: Timeline(mine, self.said.videos[video].end, names, video)
-            for video, mine in self.segments.items()
-        }
+        """What a person annotated has no confidence."""
+        names, found = tuple(step.name for step in self.steps), {}
+        for video, mine in self.segments.items():
+            said = self.said.videos[video]
+            shown = (replace(o, confidence=None) if said.holds(o) else o for o in mine)
+            found[video] = Timeline(shown, said.end, names, video)
+        return found
 
     @property
     def names(self) -> list[str | None]:

@@ -327,7 +327,7 @@ export const S = {
   exportHead: "Export",
   exportWords: "Exports the current timelines with your corrections.",
   things: { labels: "Labels", clips: "Clips of every segment", "times-csv": "Times (CSV)",
-    "times-xlsx": "Times (Excel)", "times-svg": "Run chart and stacked bars (SVG)", report: "Report (one page)",
+    "times-xlsx": "Times (Excel)", "times-svg": "Run chart and stacked bars (SVG)", report: "Report (one page)", instructions: "Work instruction (to print)",
     plan: "Plan for planners and robots (JSON)" },
   chooseThing: "Choose what to export.",
   chooseFormat: "Choose at least one format for the labels.",
