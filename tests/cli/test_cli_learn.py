@@ -48,10 +48,10 @@ def test_learning_says_what_was_found_and_segment_what_it_saw(learned, kitchen, 
     assert (tmp_path / "new.vtt").read_text().startswith("WEBVTT")
 
 
-def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(kitchen, tmp_path, run):
+def test_a_broken_video_is_left_out_named_and_told_by_the_exit_code(kitchen, place, tmp_path, run):
     (tmp_path / "broken.mp4").write_bytes(b"not a video")
-    films = [str(kitchen / "videos"), str(tmp_path / "broken.mp4")]
-    words = ["learn", *films, "-o", str(tmp_path / "a.proc"), *QUICK]
+    words = ["learn", kitchen / "videos", tmp_path / "broken.mp4", "-o", tmp_path / "a.proc"]
+    words += [*QUICK, "--cache", place.parent / "cache"]
     assert "skipped: broken" in run(*words, code=2).out
     assert "broken.mp4" in run(*words, "--strict", code=2).err
 

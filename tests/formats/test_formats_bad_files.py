@@ -1,6 +1,7 @@
 """Bad files: unusual encodings are read, unreadable files are refused with file and line."""
 
 import os
+from itertools import product
 
 import pytest
 from errors_kit import raises
@@ -31,35 +32,34 @@ def put(folder, name, data, stem="x"):
 
 
 @pytest.mark.parametrize("name", list(TEXT))
-@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
-def test_encodings_and_line_ends(name, ending, encoding, tmp_path):
-    path = put(tmp_path, name, TEXT[name].replace("\n", ending).encode(encoding))
-    assert read(path, name, rate=2).segments == CREPE
+def test_encodings_and_line_ends(name, tmp_path):
+    encodings = ("utf-8", "utf-8-sig", "utf-16", "latin-1")
+    for ending, encoding in product(("\n", "\r\n", "\r"), encodings):
+        path = put(tmp_path, name, TEXT[name].replace("\n", ending).encode(encoding))
+        assert read(path, name, rate=2).segments == CREPE, (ending, encoding)
+
+
+NO_LABELS = {
+    b"": "is empty", b"\n \r\n": "is empty", b"\xef\xbb\xbf": "is empty",
+    b"\x00\x00\x00 ftypisom\x00\x00\x02\x00": "zero bytes",
+    "folder": "read_folder", "nothing": "No such file", "huge": "256 MB",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize(("data", "word"), [
-    (b"", "is empty"),
-    (b"\n \r\n", "is empty"),
-    (b"\xef\xbb\xbf", "is empty"),
-    (b"\x00\x00\x00 ftypisom\x00\x00\x02\x00", "zero bytes"),
-    ("folder", "read_folder"),
-    ("nothing", "No such file"),
-    ("huge", "256 MB"),
-])  # fmt: skip
-def test_what_is_no_label_file_is_refused(name, data, word, tmp_path):
-    path = put(tmp_path, name, data)
-    if isinstance(data, str):
-        path.unlink()
-    if data == "folder":
-        path.mkdir()
-    if data == "huge":
-        path.touch()
-        os.truncate(path, LIMIT + 1)  # refused before it is read
-    for given in (name, None):
-        with raises(AnnotationError, word, path=str(path)):
-            read(path, given, rate=2)
+def test_what_is_no_label_file_is_refused(name, tmp_path):
+    for number, (data, word) in enumerate(NO_LABELS.items()):
+        path = put(tmp_path, name, data, f"x{number}")
+        if isinstance(data, str):
+            path.unlink()
+        if data == "folder":
+            path.mkdir()
+        if data == "huge":
+            path.touch()
+            os.truncate(path, LIMIT + 1)  # refused before it is read
+        for given in (name, None):
+            with raises(AnnotationError, word, path=str(path)):
+                read(path, given, rate=2)
 
 
 @pytest.mark.parametrize("name", ["json", "label-studio", "activitynet"])
@@ -130,16 +130,11 @@ def test_transcripts_that_make_no_sense(name, text, line, word, tmp_path):
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize(("start", "step", "word"), [
-    (0, "bell \x07", "control characters"),
-    (0, "half \ud800", "control characters"),
-    (0, " \n ", "control characters"),
-    (-1, "a", "timeline.crop"),
-])  # fmt: skip
-def test_what_no_file_can_hold_is_not_written(name, start, step, word, tmp_path):
-    with raises(AnnotationError, word):
-        write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(start, 1, step)]), name, rate=2)
-    assert list(tmp_path.iterdir()) == []
+def test_what_no_file_can_hold_is_not_written(name, tmp_path):
+    for start, step in ((0, "bell \x07"), (0, "half \ud800"), (0, " \n "), (-1, "a")):
+        with raises(AnnotationError, "timeline.crop" if start else "control characters"):
+            write(tmp_path / f"x{SUFFIX[name]}", Timeline([Segment(start, 1, step)]), name, rate=2)
+        assert list(tmp_path.iterdir()) == []
 
 
 ONE = Timeline([Segment(0, 1, "a")], video="v")
