@@ -97,9 +97,7 @@ def test_what_it_cannot_see_is_said_and_maps_and_single_rows_are_looked_at(input
 @pytest.fixture(scope="module")
 def task(normal):
     _, timelines = toy_features(videos=6, rate=2, dim=96, offset=0.3)
-    named, labels = (
-        {str(n): one for n, one in enumerate(each)} for each in (normal[:6], timelines)
-    )
+    named, labels = ({str(n): x for n, x in enumerate(each)} for each in (normal[:6], timelines))
     return learn(named, rate=2, labels=labels)
 
 

@@ -21,9 +21,7 @@ from stepcut.version import __version__
 
 def run_python(*words, **environment):
     given = {**os.environ, **environment}
-    return subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, env=given, check=False
-    )
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=given)
 
 
 @pytest.mark.parametrize(("words", "code", "told"), [

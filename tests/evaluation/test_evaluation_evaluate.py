@@ -57,9 +57,7 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names():
 def test_rates_are_compared_in_seconds_and_baselines_have_the_length_of_the_annotation():
     true = truth()
     slow = {
-        name: Timeline.from_labels(
-            t.labels(np.arange(round(t.end * 4)) / 4), 4.0, STEPS, t.duration
-        )
+        name: Timeline.from_labels(t.labels(np.arange(int(4 * t.end)) / 4), 4.0, STEPS, t.duration)
         for name, t in true.items()
     }
     table = evaluate(slow, true)
@@ -339,9 +337,7 @@ def test_all_seeds_and_all_rows_are_compared():
     steps = good["v0"].steps
     poor = {name: Timeline(duration=t.duration, steps=steps) for name, t in truth().items()}
     rows = {"mixed": [good, poor], "other": [poor, good], "good": [good, good]}
-    notes = [
-        note for note in evaluate(rows, truth()).notes if note.startswith(("mixed against", "p of"))
-    ]
+    notes = [n for n in evaluate(rows, truth()).notes if n.startswith(("mixed against", "p of"))]
     assert notes[0].startswith("mixed against other: +0.0 F1")
     assert "p = 1)" in notes[0]
     assert notes[1].startswith("mixed against good: -")

@@ -68,9 +68,7 @@ def framewise_steps_oracle(pred, true):
     """Precision over every frame given to a cluster, recall over every frame of a step."""
     steps, clusters = sorted(set(true.tolist()) - {0}), sorted(set(pred.tolist()) - {-1})
     matchings = every_matching(steps, clusters)
-    right = max(
-        (sum(int(np.sum((pred == k) & (true == s))) for k, s in m) for m in matchings), default=0
-    )
+    right = max((sum(sum((pred == k) & (true == s)) for k, s in m) for m in matchings), default=0)
     return 100 * right / max(int(np.sum(pred >= 0)), 1), 100 * right / int(np.sum(true > 0))
 
 

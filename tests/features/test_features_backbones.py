@@ -338,9 +338,7 @@ def test_damaged_weights(tmp_path, monkeypatch):
 
 def test_a_changed_file_of_the_package_is_refused(tmp_path, monkeypatch):
     (tmp_path / "w.pth").write_bytes(pickle.dumps(Call(eval, "open('ran', 'w')")))
-    monkeypatch.setattr(
-        "stepcut.features.backbones.networks.weights_file", lambda: tmp_path / "w.pth"
-    )
+    monkeypatch.setattr(networks, "weights_file", lambda: tmp_path / "w.pth")
     monkeypatch.chdir(tmp_path)
     with raises(OptionError, "published"):
         networks.package_weights()

@@ -68,9 +68,7 @@ def check_schema(path):
         for slot in root.iter("TIME_SLOT")
     }
     assert list(slots.values()) == sorted(slots.values())
-    types = {
-        kind.attrib["LINGUISTIC_TYPE_ID"]: kind.attrib for kind in root.iter("LINGUISTIC_TYPE")
-    }
+    types = {e.attrib["LINGUISTIC_TYPE_ID"]: e.attrib for e in root.iter("LINGUISTIC_TYPE")}
     vocabularies = {each.attrib["CV_ID"] for each in root.iter("CONTROLLED_VOCABULARY")}
     tiers = [tier.attrib["TIER_ID"] for tier in root.iter("TIER")]
     assert len(tiers) == len(set(tiers))
@@ -89,9 +87,7 @@ def check_schema(path):
             reached = end
     assert sorted(used) == sorted(slots)  # every annotation has two separate slots
     languages = {each.attrib["LANG_ID"] for each in root.iter("LANGUAGE")}
-    assert {
-        each.attrib["LANG_REF"] for each in root.iter() if "LANG_REF" in each.attrib
-    } <= languages
+    assert {e.attrib["LANG_REF"] for e in root.iter() if "LANG_REF" in e.attrib} <= languages
     return root
 
 
@@ -129,9 +125,7 @@ def test_files_are_valid_and_link_their_media(tmp_path):
     assert read(path).steps == TIMELINE.steps
     path = tmp_path / "tea.eaf"
     write(path, TIMELINE)
-    entry = (
-        '<CV_ENTRY_ML CVE_ID="left"><CVE_VALUE LANG_REF="und">left hand</CVE_VALUE></CV_ENTRY_ML>'
-    )
+    entry = '<CV_ENTRY_ML CVE_ID="left"><CVE_VALUE LANG_REF="und">left</CVE_VALUE></CV_ENTRY_ML>'
     hands = f'<CONTROLLED_VOCABULARY CV_ID="hands">{entry}</CONTROLLED_VOCABULARY></ANNOTATION_DOCUMENT>'
     change(path, "</ANNOTATION_DOCUMENT>", hands)
     assert read(path).steps == TIMELINE.steps
@@ -349,9 +343,7 @@ def test_xes_has_a_trace_per_video_and_two_events_per_segment(tmp_path):
     space = "{http://www.xes-standard.org/}"
     traces = root.findall(f"{space}trace")
     assert [trace[0].attrib["value"] for trace in traces] == ["tea", "b"]
-    events = [
-        {value.attrib["key"]: value.attrib["value"] for value in event} for event in traces[0][1:]
-    ]
+    events = [{e.attrib["key"]: e.attrib["value"] for e in event} for event in traces[0][1:]]
     assert [(e["concept:name"], e["lifecycle:transition"]) for e in events] == [
         ("pour <tea>", "start"), ("pour <tea>", "complete"), ("stir", "start"), ("stir", "complete"),
     ]  # fmt: skip

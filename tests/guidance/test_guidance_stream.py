@@ -174,9 +174,7 @@ def test_an_error_of_ours_is_not_taken_for_a_drop_and_a_closed_stream_ends():
         raise ZeroDivisionError(f"a bug in scaling {frame.shape}")
 
     with (
-        contextlib.closing(
-            live.Stream("fake", lambda _: paced(range(3)), broken, 100.0)
-        ) as samples,
+        contextlib.closing(live.Stream("fake", lambda _: paced(range(3)), broken, 100)) as samples,
         pytest.raises(ZeroDivisionError),
     ):
         next(samples)

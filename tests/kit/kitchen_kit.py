@@ -43,9 +43,7 @@ class Eye:
     name, dim, size, fingerprint = "eye", 4, 16, "eye"
 
     def extract(self, frames):
-        columns = (
-            frames.astype(np.float64).mean(axis=(1, 3)).reshape(len(frames), 4, 4).mean(axis=2)
-        )
+        columns = frames.astype(float).mean(axis=(1, 3)).reshape(len(frames), 4, 4).mean(axis=2)
         return columns / columns.sum(axis=1, keepdims=True)
 
 

@@ -76,9 +76,7 @@ def test_the_same_videos_in_any_order_and_again_give_the_same_labels(name):
 @pytest.mark.parametrize("prior", [0.0, 0.2])
 def test_well_separated_steps_are_found_and_numbered_in_time(name, prior):
     rng = np.random.default_rng(1)
-    videos = [
-        np.repeat(np.eye(4, 9), 25, axis=0) + 0.05 * rng.normal(size=(100, 9)) for _ in range(3)
-    ]
+    videos = np.repeat(np.eye(4, 9), 25, axis=0) + 0.05 * rng.normal(size=(3, 100, 9))
     for labels in METHODS[name](steps=4, prior=prior).fit(videos).labels_:
         assert np.array_equal(labels, np.repeat(np.arange(4), 25))
 

@@ -274,9 +274,7 @@ def test_long_names_keep_their_ends_and_their_boxes_do_not_overlap():
     assert len(axes.texts) == 4 + 4  # a box per step, an arrow per edge
     FigureCanvasAgg(axes.figure).draw()  # a name is not a formula
     boxes = [text.get_bbox_patch().get_window_extent() for text in axes.texts[:4]]
-    assert not any(
-        one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place]
-    )
+    assert not any(one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[:at])
 
 
 def edge_f1(task):

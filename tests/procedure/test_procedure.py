@@ -44,9 +44,7 @@ def test_a_boundary_lies_where_two_steps_are_equally_likely():
 
 def test_check_guide_and_plan_answer_up_to_the_end_of_the_video(procedure, videos):
     name, rows = next(iter(procedure.learned.timelines)), 40
-    seen = (
-        np.random.default_rng(0).normal(size=(rows, procedure.config.shape[0])).astype(np.float32)
-    )
+    seen = np.random.default_rng(0).normal(size=(rows, *procedure.config.shape)).astype(np.float32)
     for stated, end in ((39.2, 39.2), (38.0, 39.5), (40.0, 40.0)):  # the second one is impossible
         video = Features(seen, Fraction(1), stated, name)
         report = procedure.check(video)

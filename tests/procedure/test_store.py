@@ -122,9 +122,7 @@ def test_a_teaching_by_0_3_0_is_taken_back_with_its_copy_in_the_cache(tmp_path):
     place = copy_old("taught", tmp_path)
     fingerprint = json.loads((place / "config.json").read_text())["fingerprint"]
     where = hashlib.sha256(os.fsencode(place.resolve())).hexdigest()[:16]
-    shutil.copytree(
-        OLD / "before_taught.proc", cache_dir() / "before" / f"{fingerprint}-{where}.proc"
-    )
+    shutil.copytree(OLD / "before_taught.proc", cache_dir() / f"before/{fingerprint}-{where}.proc")
     taught = shown(place)
     take_back(place)
     assert shown(place)["steps"] == EXPECTED["before_taught"]["steps"]

@@ -315,9 +315,7 @@ def test_a_checked_video_joins_and_its_findings_follow_new_names(learned, kitche
     with Page(learned, [check_video(sc.load(learned), str(path), silent)]) as page:
         page.edit({"do": "rename", "step": 0, "name": "the first thing"})
         shown = page.get("api/state").json()["videos"][-1]
-        assert {each["step"]: each["name"] for each in shown["check"]["steps"]}[0] == (
-            "the first thing"
-        )
+        assert {one["step"]: one["name"] for one in shown["check"]["steps"]}[0] == "the first thing"
         job = ask(page, "api/adopt", {"revision": page.revision, "key": shown["key"]})
         assert job["result"] == {"video": "new"}
         page.edit({"do": "confirm", "video": "new"})

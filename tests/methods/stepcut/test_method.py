@@ -161,10 +161,8 @@ def test_videos_left_out_together_are_never_seen_by_a_model_learned_from_them():
     method = StepCut(steps=4, rate=RATE, restarts=1).fit([video[::4] for video in rows])
     some = method.left_out_.of(range(1, 22))
     assert len(set(method.left_out_.groups)) == 20
-    for place in (0, 19, 20):
-        np.testing.assert_array_equal(
-            some.embed(some.groups[place], place, None), some.looks[place][0]
-        )
+    for at in (0, 19, 20):
+        np.testing.assert_array_equal(some.embed(some.groups[at], at, None), some.looks[at][0])
 
 
 @pytest.mark.slow
@@ -181,9 +179,7 @@ def test_the_share_of_background_is_a_setting():
 
 @pytest.mark.parametrize(("steps", "found"), [("auto", 3), ((5, 14), 6)])
 def test_fewer_rows_than_steps_are_usual(steps, found):
-    videos = [
-        np.random.default_rng(seed).normal(size=(3, 8)).astype(np.float32) for seed in range(2)
-    ]
+    videos = [np.random.default_rng(seed).normal(size=(3, 8)).astype(np.float32) for seed in (0, 1)]
     assert StepCut(steps=steps, rate=0.001, restarts=3).fit(videos).steps_ <= found
 
 
@@ -225,10 +221,8 @@ def recipe(root, name, backbone):
         if video.timeline is not None:
             rows.append(video.read_features(backbone))
             labels = np.zeros(len(rows[-1]), dtype=np.int64)
-            for segment in video.timeline:
-                labels[round(segment.start) : round(segment.end)] = (
-                    task.steps.index(segment.step) + 1
-                )
+            for s in video.timeline:
+                labels[round(s.start) : round(s.end)] = task.steps.index(s.step) + 1
             true.append(labels)
     return rows, true, len(set(np.concatenate(true)) - {0})
 

@@ -273,9 +273,7 @@ def test_channels_and_time_are_never_mixed():
 
 def test_as_the_authors_code_mixes_channels_looks_ahead_and_back():
     torch.manual_seed(0)
-    plain, mixed = (
-        MapEncoder(4, 3, 5, 0.0, stride=7.5, trained_stride=-0.5, mixed=m) for m in (0, 1)
-    )
+    plain, mixed = (MapEncoder(4, 3, 5, 0, 2, 7.5, -0.5, mixed=m) for m in (0, 1))
     mixed.load_state_dict(plain.state_dict())
     assert (mixed.trained_on, mixed.offsets) == ((0.0, 0.5), (-7.5, 0.0))
     frames = torch.randn(3, 2, 4, 2, 2)  # (N, c, C, h, w), as the backbone gives them

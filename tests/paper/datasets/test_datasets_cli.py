@@ -96,9 +96,7 @@ def make_task(seed, name="tea"):
     for n in range(rng.randint(1, 5)):
         length = rng.randint(20, 60)
         starts = [rng.randint(0, 15) for _ in range(rng.randint(0, 7))]
-        segments = [
-            Segment(start, start + rng.randint(0, 5), rng.choice(steps)) for start in starts
-        ]
+        segments = [Segment(at, at + rng.randint(0, 5), rng.choice(steps)) for at in starts]
         videos.append(
             TaskVideo(f"v{n}", duration=length, timeline=Timeline(segments, length, steps, f"v{n}"))
         )
