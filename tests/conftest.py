@@ -106,7 +106,6 @@ def labelled_video():
 
 @pytest.fixture(scope="session")
 def tiny_task():
-    """The tiny task of `kitchen_kit`, learned once for all tests."""
     return make_kitchen()
 
 

@@ -26,14 +26,11 @@ STEPS = ["pour", "stir", "bake"]
 
 
 def clicks(timeline):
-    """A click in the middle of every segment."""
     middles = [((one.start + one.end) / 2, one.step) for one in timeline]
     return Timeline([Segment(time, time, step) for time, step in middles], timeline.duration)
 
 
 class Heard(StepCut):
-    """A method that accepts constraints of every kind and stores them."""
-
     learns_from = frozenset({"labels", "clicks", "transcript"})
     heard: list[Constraint | None] | None = None
 

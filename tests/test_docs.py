@@ -36,7 +36,6 @@ def read(page):
 
 
 def blocks(text, language=""):
-    """The code blocks of a page in one language, or all of them."""
     found = re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     return [code for kind, code in found if language in ("", kind)]
 
@@ -118,7 +117,6 @@ def test_code_uses_no_name_that_its_page_does_not_make(page):
 
 
 def commands(page):
-    """The words of every `stepcut` command that stands in code, in blocks or within a line."""
     text = read(page)
     lines = [line.strip() for block in blocks(text) for line in block.splitlines()]
     prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)

@@ -19,7 +19,6 @@ SHOWN = sorted(path for path in ROOT.rglob("*.py") if ">>> " in path.read_text(e
 
 @pytest.fixture(scope="module")
 def sandwich():
-    """The names that the reference defines once for all of its examples."""
     section = API.read_text(encoding="utf-8").split("## Data of the examples")[1]
     found = re.search(r"^```python\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE)
     assert found

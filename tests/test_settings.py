@@ -21,7 +21,6 @@ from stepcut.testing import made_up_videos
 
 
 def wrong_values(setting):
-    """Values of a wrong type, and beyond the limits."""
     if setting.types == (bool,):
         return ["maybe", 1]
     if setting.choices:
@@ -46,7 +45,6 @@ OURS = [(name, value) for group, name, value in WRONG if group == "stepcut"]
 
 
 def make(group, chosen):
-    """Give settings to the Python object that has them, as `learn` does."""
     if group == "learn":
         return LearnOptions(**chosen)
     if group == "features":

@@ -30,8 +30,6 @@ def test_a_method_with_neither_shares_nor_segment_is_told():
 
 
 class Wrong(StepCut):
-    """The default method with one broken function; it also counts how often it reads."""
-
     spoil, count_ = "nothing", 0
 
     def fit(self, *args, **options):
@@ -76,8 +74,6 @@ def test_segment_and_check_read_a_video_once():
 
 
 class Given(Method):
-    """A custom method with configurable probabilities."""
-
     def __init__(self, steps=3, rate=1.0, seed=0, what="right"):
         super().__init__(steps, rate, seed)
         self.what = what
@@ -116,16 +112,12 @@ def test_probabilities_that_make_no_sense_are_told_wherever_the_method_is_used(w
 
 
 class Forgetful(Given):
-    """A method that does not store one of its settings."""
-
     def __init__(self, steps=3, rate=1.0, seed=0, width=2):
         super().__init__(steps, rate, seed)
         self.wide = width
 
 
 class Careless(Given):
-    """A method whose learned attributes do not end in `_`."""
-
     def learn(self, videos):
         """Keep it where nobody looks."""
         self.kept = len(videos)

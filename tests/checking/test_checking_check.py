@@ -155,13 +155,11 @@ def test_a_stretch_that_matches_nothing(tiny_task, rng):
 
 @pytest.fixture(scope="module")
 def toy():
-    """A procedure learned from ten toy videos by the default method, and four new videos."""
     videos, _ = toy_features(videos=14, seed=3, duration=90, skip=0.0, repeat=0.0)
     return learn(videos[:10], steps=6, restarts=4), videos[10:]
 
 
 def test_the_default_method_detects_another_task(toy):
-    """End to end, with other steps."""
     procedure, videos = toy
     assert not procedure.check(videos[0]).other_task
     for other in toy_features(videos=2, seed=5, duration=90)[0]:

@@ -33,7 +33,6 @@ OLD = Path(__file__).parents[1] / "procedure" / "v0_3_0"
 
 @pytest.fixture(scope="module")
 def mixed():
-    """Twelve videos that do all steps, and one that stops after the first two."""
     rng = np.random.default_rng(0)
     videos = [*(film(ORDER, rng) for _ in range(12)), film(ORDER[:2], rng, 5.0)]
     return learn_expectations(videos, 1.0, videos=NAMES)
@@ -246,13 +245,10 @@ LOOKS = np.eye(8)
 
 
 def sliced(steps):
-    """One slice per step."""
     return Slices(LOOKS[steps] * FINE, np.array(steps))
 
 
 def slowly_apart(cost):
-    """Mean cost of the best path, by exhaustive search."""
-
     @cache
     def paths(i, j):
         if i < 0 or j < 0:
@@ -314,7 +310,6 @@ def test_slices_have_their_means_and_the_nearer_half_of_the_others_counts():
 
 @pytest.fixture(scope="module")
 def learned():
-    """Ten videos of four steps in a fixed order."""
     labels, embeddings = zip(*(_video([0, 1, 2, 3], seed) for seed in range(10)), strict=True)
     return learn_expectations(labels, 1.0, embeddings=embeddings)
 

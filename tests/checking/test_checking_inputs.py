@@ -23,7 +23,6 @@ def film(rows, name="new", corrupt=0):
 
 @pytest.fixture(scope="module")
 def normal():
-    """Twelve videos at 2 rows per second."""
     return toy_features(videos=18, rate=2, dim=96, offset=0.3)[0]
 
 

@@ -25,7 +25,6 @@ STEPS = [np.repeat(np.eye(2, 4), 5, axis=0)] * 2
 
 @pytest.fixture(scope="module")
 def learned(kitchen, tmp_path_factory):
-    """A procedure learned from the two videos, and what was said of it."""
     folder, said = tmp_path_factory.mktemp("learned"), io.StringIO()
     words = ["learn", str(kitchen / "videos"), "-o", str(folder / "a.proc"), *QUICK]
     with contextlib.redirect_stdout(said):

@@ -50,7 +50,6 @@ def arriving(tmp_path):
 
 
 def once(folder, place, *more):
-    """The exit code of a watch of what is there."""
     return main(["watch", str(folder), "-p", str(place), "--once", *more])
 
 

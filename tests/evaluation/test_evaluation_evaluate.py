@@ -24,7 +24,6 @@ STEPS = ("pour", "stir", "serve")
 
 
 def truth(videos=4):
-    """Each step takes a different time in each video, with background before and after."""
     rng = np.random.default_rng(0)
     timelines = {}
     for number in range(videos):
@@ -233,7 +232,6 @@ def test_what_cannot_be_compared_is_refused(found, true, error, words):
 
 
 def two_halves(rows):
-    """Features (rows, 8) of a video that does one step in its first half and another in its second."""
     rng = np.random.default_rng(rows)
     halves = np.arange(rows) * 2 // rows
     return np.eye(2, 8)[halves] + 0.05 * rng.normal(size=(rows, 8))

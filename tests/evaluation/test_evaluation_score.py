@@ -22,7 +22,6 @@ def f1(pred, true, cluster, step):
 
 
 def every_matching(steps, clusters):
-    """All one-to-one matchings with as many pairs as there can be."""
     if len(steps) > len(clusters):
         return [
             list(zip(clusters, chosen, strict=True))
@@ -121,7 +120,6 @@ def test_protocols_agree_with_trying_every_matching(videos):
 
 
 def figures_of(result):
-    """The four scores, as `published_oracle` has them."""
     found = (result.f1, result.iou, result.precision, result.recall)
     return tuple(round(value, 6) for value in found)
 
@@ -303,7 +301,6 @@ def test_per_step_agrees_with_scikit_learn(pairs):
 
 
 def distance(a, b):
-    """Levenshtein's own definition: slow and obvious."""
     if not a or not b:
         return len(a) + len(b)
     return min(
@@ -331,7 +328,6 @@ def test_edit_kendall_and_edges_by_hand():
 
 
 def stretches(labels):
-    """(step, its frames) of every segment that is not background."""
     found, at = [], 0
     for step, group in groupby(labels):
         n = len(list(group))
@@ -342,7 +338,6 @@ def stretches(labels):
 
 
 def hits_by_sets(pred, true, overlap):
-    """The definition, segment by segment with sets of frames: slow and obvious."""
     actual, taken = stretches(true), set()
     for step, frames in stretches(pred):
         ious = [
@@ -376,7 +371,6 @@ DRAWS = 4000
 
 
 def videos(seed, background=True, clusters=4, count=3):
-    """Segmented labels of a few videos, and a prediction that is right on most frames."""
     rng = np.random.default_rng(seed)
     pred, true = [], []
     for _ in range(count):
@@ -391,7 +385,6 @@ def videos(seed, background=True, clusters=4, count=3):
 
 
 def best(pred, true):
-    """Class -> cluster, the one-to-one matching with the most common frames, by trying them all."""
     classes, clusters = sorted(set(true.tolist())), sorted(set(pred.tolist()))
     size = max(len(classes), len(clusters))
     padded = clusters + [None] * (size - len(clusters))
@@ -403,7 +396,6 @@ def best(pred, true):
 
 
 def mof_and_iou(pred, true, cluster_of):
-    """MoF over all frames, and the mean IoU of the true classes."""
     right, ious = 0, []
     for step, cluster in cluster_of.items():
         both = np.sum((true == step) & (pred == cluster))

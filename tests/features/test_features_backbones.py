@@ -28,15 +28,12 @@ from stepcut.features.backbones.runtime import Backbone, choose_device, choose_p
 
 
 def frames(count, seed=0):
-    """Smooth random pictures (n, 224, 224, 3)."""
     coarse = torch.from_numpy(np.random.default_rng(seed).uniform(0, 255, (count, 3, 7, 7)))
     fine = F.interpolate(coarse, size=224, mode="bicubic").clamp(0, 255)
     return fine.permute(0, 2, 3, 1).to(torch.uint8).numpy()
 
 
 class Odd:
-    """A backbone of one's own, with one name that makes no sense."""
-
     def __init__(self, **odd):
         vars(self).update({"name": "odd", "dim": 4, "size": 8, "fingerprint": "odd 1", **odd})
 

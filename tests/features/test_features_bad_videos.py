@@ -206,8 +206,6 @@ class Injected(Exception):
 
 
 class Broken:
-    """A container of PyAV of which one attribute fails."""
-
     def __init__(self, inside, fails):
         self.inside, self.fails = inside, fails
 

@@ -25,7 +25,6 @@ PLAIN = {"mean": 0, "scale": 1}
 
 
 def pictures(*shape):
-    """Frames whose colours differ: red 51, green 102, blue 255."""
     return np.broadcast_to(np.array([51, 102, 255], np.uint8), (*shape, 3)).copy()
 
 
@@ -75,7 +74,6 @@ def test_what_the_file_says_is_used_and_what_is_given_wins(tmp_path, caplog):
 
 
 def save_sum(path, inputs):
-    """A network of one node, the sum of its inputs or of all their numbers."""
     shape, both = ["n", 3, 32, 32], len(inputs) == 2
     named = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in inputs]
     how = {} if both else {"keepdims": 0}
@@ -202,8 +200,6 @@ def test_a_feature_file_cannot_have_code_imported(films, tmp_path):
 
 
 class Tiny(torch.nn.Module):
-    """A network of torch: the mean of each colour, times a weight."""
-
     def __init__(self):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(3))

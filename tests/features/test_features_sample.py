@@ -50,7 +50,6 @@ def films(tmp_path_factory):
 
 
 def oracle(path, fps):
-    """Decode all, sort by time, and for each i find the last frame whose time is at most i / fps."""
     with av.open(str(path)) as container:
         frames = sorted(
             (f.pts * f.time_base, f.duration * f.time_base, number_of(f.to_ndarray(format="rgb24")))
@@ -200,7 +199,6 @@ def test_samples_stay_within_two_rows_and_parts_join_to_the_whole(tmp_path, kind
 
 
 def decoded(film, fps, monkeypatch):
-    """How many frames the decoder gave for samples that are fast."""
     frames, decode = [], sample._decode
 
     def count(*given):
@@ -225,7 +223,6 @@ def test_less_is_decoded(tmp_path, monkeypatch):
 
 
 def make_moving_film(path, codec, options):
-    """A film in which all that is seen moves, so that frames are told by others."""
     noise = np.random.default_rng(0).integers(0, 256, (15, 60), np.uint8)
     wall = np.repeat(np.kron(noise, np.ones((8, 8), np.uint8))[:, :, None], 3, axis=2)
     with av.open(str(path), "w") as out:

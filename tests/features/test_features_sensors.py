@@ -18,7 +18,6 @@ STEPS = np.array([[0.0, 1.0, 0.1], [3.0, 0.0, 1.0], [-2.0, -2.0, 0.3]])
 
 
 def record(seed, rate=50):
-    """A recording of three steps, each eight to twelve seconds long, by two sensors."""
     rng = np.random.default_rng(seed)
     label = np.repeat([0, 1, 2], rng.integers(8 * rate, 12 * rate, 3))
     return STEPS[label, :2] + STEPS[label, 2:] * rng.normal(size=(len(label), 2))
@@ -188,7 +187,6 @@ def test_columns_are_matched_by_name(tmp_path):
 
 @pytest.fixture(scope="module")
 def boxes(tmp_path_factory):
-    """A procedure of five recordings, by two commands."""
     folder = tmp_path_factory.mktemp("boxes")
     for number in range(5):
         write(folder / "sensors" / f"{number}.csv", record(number))

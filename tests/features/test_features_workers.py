@@ -62,7 +62,6 @@ def bad_code(library="PyDLL", seconds=2.0):
 
 @pytest.fixture
 def fresh():
-    """New workers for a test and after it."""
     pool.shared().close()
     yield
     pool.shared().close()
@@ -78,7 +77,6 @@ def bad_ffmpeg(monkeypatch):
 
 @pytest.fixture(scope="module")
 def engine():
-    """Two processes for all tests; the dead are replaced."""
     engine = Local(2)
     yield engine
     engine.close()

@@ -36,7 +36,6 @@ QUICK = {"steps": 3, "restarts": 2}
 
 @pytest.fixture
 def memory():
-    """A folder in fsspec's memory file system."""
     import fsspec
 
     yield Address("memory://shop")
@@ -45,7 +44,6 @@ def memory():
 
 @pytest.fixture(scope="module")
 def s3():
-    """A bucket on a local S3 server."""
     import boto3
     import s3fs
     from moto.server import ThreadedMotoServer
@@ -72,7 +70,6 @@ def put_films(films, address):
 
 
 def features_and_procedure(films, address, folder):
-    """From remote videos to a remote procedure, with remote features."""
     put_films(films, address)
     put(films / "v0.mp4", address / "films" / "notes.txt")
     log = folder / "log"

@@ -13,7 +13,6 @@ POUR, STIR, TAP = Segment(1.5, 4.0, "pour"), Segment(3.0, 9.0, "stir"), Segment(
 
 
 def put_project(folder, **observation):
-    """Write a minimal project in the structure of BORIS 7 to 9."""
     kinds = {"tap": "Point event", "stir": "State event", "pour": "State event"}
     conf = [
         {"type": kind, "key": code[0], "code": code, "modifiers": {}}

@@ -272,7 +272,6 @@ def test_frames_do_not_drift_at_ntsc_rates(tmp_path):
 
 
 def frames(*ranges, fps=25, more=None):
-    """Label Studio tasks with first and last frame."""
     regions = [
         {"type": "timelinelabels", "value": {"ranges": [{"start": a, "end": b}], "timelinelabels": [f"step {a}"]}}
         for a, b in ranges
@@ -346,8 +345,6 @@ def test_native_json_reads_what_other_programs_leave_out(more, tmp_path):
 
 
 def label_studio_export(name="v"):
-    """A task in a Label Studio export with a corrected prediction."""
-
     def region(first, last, label):
         value = {"ranges": [{"start": first, "end": last}], "timelinelabels": [label]}
         return {"type": "timelinelabels", "from_name": "steps", "to_name": "video", "value": value}

@@ -47,7 +47,6 @@ IDS = ("TIME_SLOT_ID", "ANNOTATION_ID", "LANG_ID", "CVE_ID")
 
 
 def check_schema(path):
-    """Check the rules of the schema: order, attributes, unique identifiers, valid references."""
     root = etree.parse(path).getroot()
     assert root.tag == "ANNOTATION_DOCUMENT"
     for element in root.iter():

@@ -215,8 +215,6 @@ class Clips:
 
 
 class Rows:
-    """In the place of a guide: what it is given."""
-
     def push(self, time, row, *_):
         return time, row.tolist()
 
@@ -386,7 +384,6 @@ QUICK = {"patience": 20.0}
 
 
 def film(step, pictures, size=64):
-    """A quarter of the picture is bright: the step that is done."""
     shown = picture(0, size, size)
     shown[:, size // 4 * step : size // 4 * (step + 1)] = 255
     return encode([shown] * pictures)

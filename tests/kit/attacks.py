@@ -31,7 +31,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(folder, *words, **settings):
-    """Start a stepcut command with a separate cache and state folder."""
     own = {"STEPCUT_CACHE": str(folder / "cache"), "STEPCUT_STATE": str(folder / "state")}
     return subprocess.Popen(
         [sys.executable, "-m", "stepcut", *map(str, words)],
@@ -191,7 +190,6 @@ FINDINGS = {
 
 
 def try_again(folder):
-    """Run the tests of all findings; for each, what went wrong in each case, or nothing."""
     record, rows = folder / "tests.xml", {what: row.split() for what, row in FINDINGS.items()}
     chosen = " or ".join(sorted({part for _, *parts in rows.values() for part in parts}))
     places = sorted({f"tests/{place}" for place, *_ in rows.values()})

@@ -6,5 +6,4 @@ from stepcut.features.spec import as_spec
 
 
 def load_on(runtime, name="efficientnet-lite0", **settings):
-    """The network `name` on the CPU with "openvino" or "torch"."""
     return BACKBONES[name](as_spec(name, **settings), Place("cpu", runtime))

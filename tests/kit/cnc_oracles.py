@@ -103,7 +103,6 @@ def _plan(cost, prior, sharp):
 
 
 def _pairs(u, t, mask):
-    """Cosines and times of every ordered pair of videos."""
     videos, times = _frames(u / np.linalg.norm(u, axis=2, keepdims=True), mask), _frames(t, mask)
     places = [(a, b) for a in range(len(u)) for b in range(len(u)) if a != b]
     return [

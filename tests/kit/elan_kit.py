@@ -7,7 +7,6 @@ from stepcut.formats import write
 
 
 def write_tiers(path, tiers):
-    """Write one tier per annotator of one video, as people do who share a file."""
     roots = []
     for place, (name, timeline) in enumerate(tiers.items()):
         path.unlink(missing_ok=True)

@@ -24,8 +24,6 @@ def stored(cache):
 
 
 class Crash(Logged):
-    """A backbone that crashes with a segmentation fault on the dark video."""
-
     def extract(self, frames):
         if frames.max() < 60:
             os.kill(os.getpid(), signal.SIGSEGV)

@@ -18,7 +18,6 @@ def picture(number):
 
 
 def number_of(image):
-    """Read the number from a picture of any size (upright)."""
     width = image.shape[1]
     values = [
         float(image[:, int((p + 0.3) * width / 4) : int((p + 0.7) * width / 4)].mean())
@@ -31,7 +30,6 @@ def make_film(
     path, frames=40, rate=20, codec="libx264", times=None, clock=None, container=None,
     rotation=None, sound=False, muxer=None, scale=1, **options,
 ):  # fmt: skip
-    """`frames` numbered pictures at `times` in units of `clock`, in multiples of 64 x 48."""
     with av.open(str(path), "w", format=container, options=muxer or {}) as out:
         fast = {"preset": "ultrafast"} if codec == "libx264" else {}
         stream = out.add_stream(codec, rate=rate, options={**fast, **options})

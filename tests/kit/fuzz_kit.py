@@ -37,7 +37,6 @@ TIMELINE = Timeline([Segment(*part) for part in PARTS], 9.0, ["wash"], video="te
 
 
 def mutate(data, random):
-    """Change one to four places: flip, remove or double bytes, put extreme numbers or scraps."""
     for _ in range(random.randint(1, 4)):
         here, there = sorted(random.randrange(len(data) + 1) for _ in range(2))
         numbers = list(re.finditer(rb"-?\d+(\.\d+)?", data[:100_000]))
@@ -137,7 +136,6 @@ def label_targets(folder):
 
 
 def other_targets(folder):
-    """Feature files, a video, playlists, a journal, and every file of a procedure."""
     from features_films import hostile_texts, make_film
     from safetensors.numpy import save_file
 

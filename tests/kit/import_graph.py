@@ -35,18 +35,15 @@ def imported_by(nodes):
 
 @functools.cache
 def imports(path):
-    """The modules of ours that a file imports, anywhere in it."""
     names = imported_by(ast.walk(tree_of(path)))
     return [name for name in names if name.split(".")[0] == "stepcut"]
 
 
 def room(module):
-    """The top folder or file that a module lies in."""
     return module.split(".")[1] if "." in module else ""
 
 
 def folders():
-    """The folders of the package, and annotations.py, which counts as one."""
     return {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"annotations"}
 
 
@@ -66,8 +63,6 @@ def folder_imports():
 
 
 def reduced(graph):
-    """The edges of an acyclic graph without those that longer paths imply."""
-
     @functools.cache
     def reach(name):
         return graph[name].union(*(reach(other) for other in graph[name]))

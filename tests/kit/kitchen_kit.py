@@ -27,7 +27,6 @@ def film(order, rng, seconds=20.0):
 
 
 def shares(labels, steps=4):
-    """Step probabilities (T, K) that match the labels; uniform for background."""
     known = np.eye(steps)[np.maximum(labels, 0)] * (labels >= 0)[:, None]
     return np.asarray(0.9 * known + (1 - 0.9 * known.sum(axis=1, keepdims=True)) / steps)
 

@@ -162,7 +162,6 @@ def half_write(item):
 
 
 def deafen(number):
-    """Make this worker ignore termination and the end of its pipe."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=time.sleep, args=(60,)).start()
     return number

@@ -7,7 +7,6 @@ from stepcut.features.backbones.networks import BLOCKS
 
 
 def random_resnet(stages=3, seed=0):
-    """Random weights whose activations stay of order one."""
     rng = np.random.default_rng(seed)
     w = {}
 

@@ -14,7 +14,6 @@ LARGEST = 1200
 
 
 def encode(pictures, rate=25):
-    """H.264 like a camera: one byte string per picture, a key frame every five."""
     codec = av.CodecContext.create("libx264", "w")
     height, width = pictures[0].shape[:2]
     codec.width, codec.height, codec.pix_fmt = width, height, "yuv420p"
@@ -25,7 +24,6 @@ def encode(pictures, rate=25):
 
 
 def packets(picture, number, time):
-    """The RTP packets of one encoded picture; `number` is that of the first."""
     units = [unit for unit in re.split(rb"\x00\x00\x00?\x01", picture) if unit]
     parts = [part for unit in units for part in split(unit)]
     for place, part in enumerate(parts):

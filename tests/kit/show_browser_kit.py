@@ -14,7 +14,6 @@ FLAGS = [
 
 @contextmanager
 def launched():
-    """The browser; tests are skipped if it is not installed."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'"
     )
@@ -31,8 +30,6 @@ def launched():
 
 
 class Browser:
-    """Open pages, and record console errors and requests."""
-
     def __init__(self, browser):
         self.browser = browser
         self.complaints = []

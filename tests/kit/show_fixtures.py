@@ -21,7 +21,6 @@ PARTS = {
 
 
 def write_procedure(folder, videos, duration=6.0, fingerprint="f00d"):
-    """A procedure folder as the viewer reads it, with known timelines."""
     folder.mkdir(parents=True)
     config = {
         "format": 1, "stepcut": "0", "method": "cnc", "rate": "2", "fingerprint": fingerprint,
@@ -51,7 +50,6 @@ def kitchen(tmp_path_factory):
 
 @pytest.fixture
 def place(kitchen, tmp_path):
-    """A procedure folder with known timelines over the two videos."""
     first, second = sorted((kitchen / "videos").iterdir())
     return write_procedure(tmp_path / "breakfast.proc", {"one": str(first), "two": str(second)})
 
@@ -106,7 +104,6 @@ def many_once(tmp_path_factory):
 
 @pytest.fixture
 def many(many_once, tmp_path):
-    """A procedure learned from five arrays, enough to exclude one."""
     return Path(shutil.copytree(many_once, tmp_path / "many.proc"))
 
 

@@ -22,7 +22,6 @@ def clicks_of(edits, video="one"):
 
 
 def covered_of(edits):
-    """The labelled intervals of the videos that have any."""
     said = edits.document.said.videos
     return {video: one.annotated for video, one in said.items() if one.annotated}
 
@@ -115,7 +114,6 @@ class Page(Served):
 
 
 def wait(page, job, state="done"):
-    """Wait for a job, and check its final state; None for any."""
     now = dict(job)
     deadline = time.monotonic() + 120
     while now["state"] in ("waiting", "running") and time.monotonic() < deadline:

@@ -14,7 +14,6 @@ every = pytest.mark.parametrize("name", SEGMENTERS)
 
 
 def make_videos(lengths=(30, 41, 35), dim=6, steps=4, seed=0):
-    """Videos that do `steps` steps in order, each step a place in space, with noise."""
     rng = np.random.default_rng(seed)
     places = rng.normal(size=(steps, dim)) * 3
     return [places[np.arange(n) * steps // n] + 0.3 * rng.normal(size=(n, dim)) for n in lengths]

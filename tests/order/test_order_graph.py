@@ -35,7 +35,6 @@ DIAMOND = {(0, 1), (0, 2), (1, 3), (2, 3)}
 
 
 def random_walks(edges, steps, videos, seed):
-    """Random linear extensions of a partial order."""
     rng = np.random.default_rng(seed)
     walks = []
     for _ in range(videos):
@@ -306,7 +305,6 @@ label_lists = st.lists(st.integers(-1, 4), max_size=40)
 
 
 def order_by_the_paper(labels):
-    """Reference implementation: the exact mean of n / p over the frames of each step."""
     times = {}
     for n, step in enumerate(labels):
         if step != -1:
@@ -387,7 +385,6 @@ KINDS |= {"number": (int, float), "null": type(None)}
 
 
 def problems(value, schema, root, at="plan"):
-    """Validate a value against the JSON schema keywords that the plan uses."""
     if "$ref" in schema:
         _, group, name = schema["$ref"].split("/")
         schema = root[group][name]

@@ -29,7 +29,6 @@ def engine():
 
 
 def workers():
-    """The processes that this one has started, and that run."""
     found = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -22,7 +22,6 @@ pytestmark = RAY
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """Two nodes on this machine, with one worker each."""
     import_ray()
     from ray.cluster_utils import Cluster
 

@@ -153,7 +153,6 @@ TRAIN = ["--set", "train.iterations=3", "train.components=4", "train.dim=4"]
 
 
 def figures(folder):
-    """What an experiment has found, without when and how fast."""
     (file,) = folder.glob("*.json")
     record = json.loads(file.read_text())
     for cell in record["cells"]:

@@ -48,7 +48,6 @@ def place(learned_once, tmp_path):
 
 
 def move(place):
-    """One correction: move the first boundary of the first video to 3 s."""
     Edits(place).do({"do": "move", "video": "0", "part": 0, "edge": "end", "time": 3.0})
 
 
@@ -200,7 +199,6 @@ def test_a_link_to_a_procedure_or_a_file_stays_one(place, tmp_path):
 
 
 def edit_four_times(place, who):
-    """Four corrections in one editor, as (made, seen) pairs."""
     edits, accepted = Edits(place), {}
     while len(accepted) < 4:
         seen, name = edits.document.steps[0].name, f"{who} {len(accepted)}"

@@ -84,7 +84,6 @@ def test_many_videos_are_cut_and_checked_by_workers(root, tmp_path, run):
 
 @pytest.fixture
 def features(tmp_path):
-    """A folder of three feature files with 40 rows each, of two steps."""
     folder = tmp_path / "features"
     folder.mkdir()
     rng = np.random.default_rng(0)

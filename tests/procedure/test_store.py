@@ -350,7 +350,6 @@ def test_edits_made_while_teaching_are_applied_on_top(place, caplog):
 
 
 def edit_until(place, end):
-    """Rename steps until `end`; return the names that were acknowledged."""
     edits, made = Edits(place), []
     while time.time() < end:
         name, steps = f"name {len(made)}", edits.document.steps

@@ -42,7 +42,6 @@ def taught(learned):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Feature files of the videos, for a loaded procedure."""
     folder = tmp_path_factory.mktemp("features")
     for name, rows in VIDEOS.items():
         np.save(folder / f"{name}.npy", rows)

@@ -20,7 +20,6 @@ QUICK = {"restarts": 1}
 
 
 def learn_video(folder, durations):
-    """Learn a procedure from videos of these lengths, with a row per second."""
     rng = np.random.default_rng(0)
     features = [folder.with_name(f"v{number}.safetensors") for number in range(len(durations))]
     for number, duration in enumerate(durations):

@@ -23,7 +23,6 @@ from stepcut.procedure.verbs import VERBS
 
 @pytest.fixture(autouse=True)
 def root(work):
-    """The folder of the app with a broken video, and links to files outside of it."""
     (work / "kitchen" / "broken.mp4").write_bytes(b"no video")
     (work / "link").symlink_to(work.parent / "outside")
     (work / "kitchen" / "link.mp4").symlink_to(work.parent / "outside" / "private.mp4")

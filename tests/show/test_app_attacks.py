@@ -60,7 +60,6 @@ def test_links_that_leave_the_folder_are_refused_with_a_sentence(app, work, link
 
 
 def queue(kind, args, about):
-    """A job that no server runs."""
     jobs = Jobs(about)
     jobs.close()
     return jobs.start(kind, args, about, about.stem)

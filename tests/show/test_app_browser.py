@@ -37,8 +37,6 @@ def made(tmp_path_factory):
 
 
 class App:
-    """`stepcut app` in a separate process."""
-
     def __init__(self, root):
         words = ["app", str(root), "--no-browser"]
         self.process = subprocess.Popen(

@@ -54,7 +54,6 @@ def page(browser, served):
 
 
 def opened(browser, served, width=1400, at=""):
-    """A tab of the page, ready; it does not overflow."""
     tab = browser.new_page(viewport={"width": width, "height": 844})
     tab.goto(served.running.address + at)
     tab.wait_for_selector("body.ready")

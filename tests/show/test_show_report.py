@@ -32,8 +32,6 @@ from stepcut.timeline import Segment, Timeline
 
 
 class Outside(HTMLParser):
-    """Collect all addresses that a page fetches, and all scripts."""
-
     def __init__(self, page):
         super().__init__()
         self.addresses = []
@@ -244,7 +242,6 @@ def test_view_from_python_goes_on_beside_a_notebook(learned):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The viewers that a command would have served until it is stopped."""
     found = []
     monkeypatch.setattr(Running, "run", lambda self: (found.append(self), self._socket.close()))
     return found

@@ -391,7 +391,6 @@ def connect(page):
 
 
 def head(page, *lines):
-    """The bytes of a request to edit, with these header lines."""
     first = (f"POST /{page.token}/api/edit HTTP/1.1", f"Host: {page.host}")
     own = (f"Origin: {page.origin}", "Content-Type: application/json")
     return "\r\n".join((*first, *own, *lines, "", "")).encode()

@@ -125,7 +125,6 @@ def test_the_trivial_baselines():
 
 
 def video(seed, steps=4, noise=0.4):
-    """Features of segments, and the step of each frame; two segments are of the same step."""
     rng = np.random.default_rng(seed)
     order = [*rng.permutation(steps), int(rng.integers(steps))]
     labels = np.repeat(order, rng.integers(6, 16, len(order)))
@@ -133,7 +132,6 @@ def video(seed, steps=4, noise=0.4):
 
 
 def plain_tw_finch(rows, count):
-    """Sets of frames that are merged along links to the nearest set: slow and obvious."""
     times = [(n + 1) / len(rows) for n in range(len(rows))]
     groups = [{n} for n in range(len(rows))]
 

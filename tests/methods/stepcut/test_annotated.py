@@ -79,7 +79,6 @@ def test_labelled_videos_are_seen_less_surely_when_they_are_left_out():
 
 
 def test_background_is_what_a_person_calls_background(kitchen):
-    """A step that a person calls background in all labelled videos is background in the others too."""
     rows, true = kitchen
     without = [np.where(labels == 2, BACKGROUND, labels) for labels in true]
     learned = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(
@@ -103,14 +102,12 @@ def test_steps_that_differ_in_motion_alone_are_taught_apart():
 
 
 def occurrences(labels):
-    """A click (row, step) in the middle of every segment of a step."""
     edges = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
     middles = [(a + b) // 2 for a, b in itertools.pairwise(edges)]
     return [(row, int(labels[row])) for row in middles if labels[row] >= 0]
 
 
 def right(method, true, first):
-    """The share of rows of steps, in the videos from `first`, that have their own number."""
     found, steps = np.concatenate(method.labels_[first:]), np.concatenate(true[first:])
     return float((found == steps)[steps >= 0].mean())
 

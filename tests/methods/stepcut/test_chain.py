@@ -31,7 +31,6 @@ def fits_transcript(path, script):
 
 
 def fits(path, one):
-    """Whether a path of states keeps to a constraint: read straight from its definition."""
     if one.labels is not None:
         for state, label in zip(path, one.labels, strict=True):
             if label != OPEN and state != (BACK if label == -1 else label):
@@ -51,7 +50,6 @@ def fits(path, one):
 
 
 def _in_order(path, states):
-    """Whether a path goes through these states in order; any but the last may be skipped."""
     place = 0
     for state in path:
         while place < len(states) and states[place] != state:
@@ -185,7 +183,6 @@ def make(seed=0):
 
 
 def maximise_slowly(em):
-    """Row by row, state by state."""
     videos = em.videos.split(np.arange(len(em.videos.rows)))
     means, times = np.zeros((STATES, DIM)), [[] for _ in range(STATES)]
     within, total = np.zeros((DIM, DIM)), 0.0

@@ -114,7 +114,6 @@ def test_a_wide_gaussian_is_that_of_a_kernel_and_a_short_video_is_its_mean_at_mo
 
 
 def _made(noise, rows):
-    """Five steps of so many rows each, and noise on every row."""
     rng = np.random.default_rng(7)
     videos = [np.repeat(rng.normal(size=(5, 4)), rows, axis=0) for _ in range(4)]
     return [centre(video + noise * rng.normal(size=video.shape)) for video in videos]

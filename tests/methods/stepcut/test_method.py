@@ -16,7 +16,6 @@ RATE = 2.0
 
 
 def kitchen(seed=3, **plan):
-    """Rows of toy videos, and their step numbers from 1, with 0 for background."""
     rows, timelines = toy_features(videos=8, rate=RATE, seed=seed, **plan)
     pairs = zip(timelines, rows, strict=True)
     return rows, [one.labels(np.arange(len(video)) / RATE) + 1 for one, video in pairs]
@@ -101,7 +100,6 @@ def test_short_actions_come_to_light_in_few_videos():
 
 
 def repeated(labels):
-    """Where steps are done for the second time."""
     bounds = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
     seen, out = set(), []
     for first, last in pairwise(bounds):

@@ -9,7 +9,6 @@ from stepcut.paper.cnc.procut import chain, energy, expand, window_links
 
 
 def brute(unary, links, weights):
-    """The lowest energy over all labellings."""
     frames, steps = np.shape(unary)
     return min(
         slow_energy(unary, links, weights, x)

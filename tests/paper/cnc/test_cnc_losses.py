@@ -227,7 +227,6 @@ def test_range_of_floats_forbidden_cells_and_nan():
 
 
 def plain(network, maps):
-    """The network as it stands in the paper, without dropout."""
     x = F.relu(network.norm1(network.conv1(maps)))
     x = F.relu(network.norm2(network.conv2(x)))
     x = F.relu(network.full1(F.adaptive_max_pool3d(x, 1).flatten(1)))

@@ -18,8 +18,6 @@ QUICK = {"iterations": 3, "components": 4}
 
 
 class Halves(KMeans):
-    """A segmenter of one's own."""
-
     def segment(self, rows):
         return (np.arange(len(rows)) * 2 // len(rows)).astype(np.int64)
 

@@ -30,7 +30,6 @@ from stepcut.toy import make_kitchen
 
 
 def make_vectors(dim=12, lengths=(60, 45, 20)):
-    """Videos that go through the same four states, each at its own pace, in a kitchen of its own."""
     random = np.random.default_rng(0)
     states = random.normal(size=(4, dim)) * 2
     videos = []
@@ -150,7 +149,6 @@ def test_the_embeddings_of_a_video_share_one_norm():
 
 
 def train_reading(every, progress=silent):
-    """Ten iterations of a tiny network, whose losses are read so many at a time."""
     torch.manual_seed(0)
     network = torch.nn.Linear(2, 1)
     return train(

@@ -104,7 +104,6 @@ def make_task(seed, name="tea"):
 
 
 def by_hand(task):
-    """F, M and R second by second and step by step."""
     ratios, distinct, segments = [], 0, 0
     for timeline in task.timelines.values():
         seconds = range(int(timeline.duration))

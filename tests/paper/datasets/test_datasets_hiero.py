@@ -23,7 +23,6 @@ def convert(root, *words):
 
 
 def recording(root):
-    """The first recording of the plain task, which has a length."""
     return next(video for task in load("egoprocel", root) for video in task if video.duration)
 
 

@@ -22,7 +22,6 @@ STEPS = ("SIL", "take_cup", "pour_milk", "stir")
 
 
 def labels(seed):
-    """One step per frame, of a video of three steps with background around them."""
     lengths = np.random.default_rng(seed).integers(60, 150, 5)
     return np.repeat([0, 1, 2, 3, 0], lengths)
 

@@ -169,7 +169,6 @@ def figures_of(results):
 
 
 def fake(experiment, data, rows, tasks, **cell):
-    """Results with the same figures everywhere, to look at tables."""
     scores = {"F1": 20.0, "IoU": 10.0, "precision": 21.0, "recall": 19.0}
     figures = {name: {**scores} for name in SCORED}
     cells = [
@@ -359,7 +358,6 @@ def test_features_of_the_command_are_found_with_their_own_rate(data, tmp_path):
 
 @pytest.fixture(scope="module")
 def small_network(tmp_path_factory):
-    """A ResNet-50 of random weights up to its first block."""
     weights = resnet_file(tmp_path_factory.mktemp("weights") / "resnet.safetensors", stages=1)
     return FeatureSpec("resnet50", Fraction(1), weights=str(weights), layer="conv2a", family="v1.5")
 

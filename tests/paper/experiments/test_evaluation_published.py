@@ -25,7 +25,6 @@ Labels = list[np.ndarray]
 
 @pytest.fixture(scope="module")
 def parts(shared_data):
-    """Part -> the true labels of each of its tasks."""
     from stepcut.paper.datasets import load
 
     found = {part: [] for part in PARTS}
