@@ -40,13 +40,10 @@ def test_an_exception_stops_the_work_and_is_not_called_finished():
     assert not any(e.finished for e in events)
 
 
-def test_a_line_has_rate_time_left_and_a_safe_name():
+def test_lines_have_rate_time_left_and_safe_names_also_off_a_terminal():
     text = describe(Event("train", 50, 100, "steps", values={"loss": 0.25}, elapsed=10))
     assert text == "train       50 %  50/100 steps  5.0/s  10 s left  loss 0.25"
     assert describe(Event("cut", 1, 2, item="a\nb\x1b[2J.mp4")).endswith("a%0Ab%1B[2J.mp4")
-
-
-def test_a_log_and_a_bar_off_a_terminal_are_plain_lines():
     stream = io.StringIO()
     with Stage(JsonLog(stream), "cut", total=500) as stage:
         for _ in range(500):

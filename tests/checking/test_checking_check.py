@@ -301,6 +301,8 @@ def test_without_labels_the_limit_is_stricter_and_twice_the_rate_is_stated(rng):
     assert unknown.few.startswith("With 40 videos and no labels the rate of false alarms cannot")
     assert unknown.few.endswith("be set below 10% (5% was requested); label three videos.")
     assert not known.few
+    with pytest.raises(OptionError, match="labels is empty"):
+        learn_expectations([], 1.0)
 
 
 def test_a_step_at_an_unusual_time_is_named_where_nothing_else_is_wrong(rng):
@@ -322,11 +324,6 @@ def test_a_video_that_shows_all_usual_steps_is_never_another_task(rng):
         report = check_labels(labels, 1.0, strict, shares(labels), embedding=looks)
         assert report.other_task is other
         assert report.exit_code == (3 if other else 0)
-
-
-def test_wrong_settings_are_refused():
-    with pytest.raises(OptionError, match="labels is empty"):
-        learn_expectations([], 1.0)
 
 
 def test_a_report_is_readable_by_people_machines_and_notebooks(tiny_task, rng):

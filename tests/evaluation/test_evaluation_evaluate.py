@@ -319,7 +319,7 @@ def test_named_rows_stand_apart_and_are_compared_over_videos(folders, run):
     assert f"data {Path(true).name} " in record["caption"]
 
 
-def test_differences_are_bounded_and_the_order_of_the_videos_changes_nothing():
+def test_differences_are_bounded_and_all_seeds_and_rows_are_compared():
     one, other = ({f"v{n}": 50.0 + n + better for n in range(30)} for better in (10, 0))
     found = compare_videos(one, other)
     assert (found.p, found.better, found.low, found.high) == (5e-05, 30, 10.0, 10.0)
@@ -327,9 +327,6 @@ def test_differences_are_bounded_and_the_order_of_the_videos_changes_nothing():
     one, other = (evaluate(videos, true) for videos in (found, dict(reversed(found.items()))))
     assert one.text() == other.text()
     assert one.videos == other.videos == list(true)  # v2 before v10
-
-
-def test_all_seeds_and_all_rows_are_compared():
     """With one seed each, which of two seeds comes first would decide; with all it does not."""
     good = renamed(truth())
     steps = good["v0"].steps
@@ -342,7 +339,7 @@ def test_all_seeds_and_all_rows_are_compared():
     assert notes[2] == "p of mixed against each row, adjusted for 2 tests: other 1, good 0.25."
 
 
-def test_rows_are_compared_on_the_videos_that_all_of_them_have():
+def test_rows_are_compared_on_videos_that_all_have_without_those_of_background():
     few = {name: renamed(truth())[name] for name in ("v0", "v1")}
     table = evaluate({"all": renamed(truth()), "few": few}, truth())
     assert table.rows == evaluate({"all": few, "few": few}, truth()).rows
@@ -350,9 +347,6 @@ def test_rows_are_compared_on_the_videos_that_all_of_them_have():
     other = {"v3": renamed(truth())["v3"]}
     with raises(AnnotationError, "in common"):
         evaluate({"few": few, "other": other}, truth())
-
-
-def test_a_video_of_background_alone_is_left_out_where_background_is_dropped():
     true = {**truth(), "v4": Timeline(duration=9, steps=STEPS)}
     found = renamed(true)
     table = evaluate(found, true, background="drop")

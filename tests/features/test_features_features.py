@@ -186,7 +186,7 @@ def test_leftovers_of_killed_runs_go_after_a_day(folder, tmp_path):
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_a_backbone_that_misbehaves_stops_everything(folder, tmp_path):
+def test_a_backbone_that_misbehaves_or_a_full_disk_stops_everything(folder, tmp_path, monkeypatch):
     backbone = Mean()
     for cut, says in ((lambda x: x[:, 0], "(4,) for 4"), (lambda x: x[:, :1], "(4, 1)")):
         backbone.extract = lambda frames, cut=cut: cut(Mean().extract(frames))
@@ -197,8 +197,6 @@ def test_a_backbone_that_misbehaves_stops_everything(folder, tmp_path):
             extract(folder, Mean(scale=scale), fps=5, cache=tmp_path)
     assert list((tmp_path / "features").iterdir()) == []
 
-
-def test_no_space_on_the_disk_is_not_the_videos_fault(folder, tmp_path, monkeypatch):
     def full(*_):
         yield np.zeros((1, 12))
         raise OSError(28, "No space left on device")

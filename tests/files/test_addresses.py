@@ -247,15 +247,12 @@ def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(memory, films
         assert [path.name for path in find_videos(str(memory / "films" / asked))] == [found]
 
 
-def test_a_changed_file_is_fetched_again(memory, tmp_path):
+def test_a_changed_file_is_fetched_again_and_old_copies_make_room(memory, tmp_path, monkeypatch):
     file = tmp_path / "x"
     for content in (b"one", b"three"):
         file.write_bytes(content)
         put(file, memory / "x")
         assert local(memory / "x").read_bytes() == content
-
-
-def test_old_copies_make_room(memory, tmp_path, monkeypatch):
     monkeypatch.setattr("stepcut.files._MOST", 25)
     (tmp_path / "x").write_bytes(b"0123456789")
     kept = []

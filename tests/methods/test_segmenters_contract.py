@@ -81,15 +81,11 @@ def test_well_separated_steps_are_found_and_numbered_in_time(name, prior):
 
 
 @every
-def test_read_before_fit(name):
+def test_reading_before_fit_and_values_that_are_no_numbers(name):
     with pytest.raises(NotLearned, match=r"call fit\(features\) first"):
         METHODS[name]().read(make_videos()[0])
     with pytest.raises(NotLearned):
         METHODS[name]().state()
-
-
-@every
-def test_a_value_that_is_no_number(name):
     videos, fitted = make_videos(), METHODS[name](steps=4).fit(make_videos())
     for value in (np.nan, np.inf, 1e30):
         videos[1][17, 2] = value

@@ -37,7 +37,7 @@ def workers():
     return found
 
 
-def test_answers_come_in_the_order_of_the_items(engine):
+def test_answers_come_in_order_and_work_that_hangs_is_ended(engine):
     told = []
     squares = [n * n for n in range(7)]
     assert engine.map(parallel_kit.square, range(7), lambda *one: told.append(one)) == squares
@@ -47,9 +47,6 @@ def test_answers_come_in_the_order_of_the_items(engine):
     for count in (1, 2):
         share = max(1, count_cores() // count)
         assert engine.map(parallel_kit.cores, range(count)) == [(share, str(share))] * count
-
-
-def test_work_that_hangs_is_ended_and_slow_work_is_not(engine):
     silent = engine.map(parallel_kit.fall_silent, [1.0])
     assert isinstance(silent[0], WorkerDied)
     assert str(silent[0]) == "no progress for 1 seconds while sleeping"
@@ -79,12 +76,9 @@ def test_a_worker_with_other_settings_is_replaced_and_a_deaf_one_killed(engine, 
     assert not workers()
 
 
-def test_a_failure_and_a_death_stop_nobody_else(engine, tmp_path):
+def test_failures_deaths_and_what_cannot_travel_stop_nobody_else(engine, tmp_path):
     answers = parallel_kit.check_answers(engine, tmp_path, "died by SIGKILL, 2 times")
     assert "stumble" in answers[2].__notes__[0]
-
-
-def test_what_cannot_travel_is_told_and_leaves_no_worker_behind(engine):
     answers = engine.map(parallel_kit.fail_oddly, range(5))
     assert [answers[n] for n in (0, 4)] == [0, 4]
     for number, said in ((1, "ValueError: one is odd"), (2, "Fussy: two is odd")):

@@ -133,7 +133,7 @@ def test_learn_in_python(address, root, tmp_path, monkeypatch):
     assert here.config == there.config
 
 
-def test_segment(both):
+def test_segment_and_check(both):
     videos = [f"in/tasks/tea/v{number}.npy" for number in range(3)]
     here, there = both("segment", "in/tea.proc", *videos, "-o", "OUT/{name}.csv", "--quiet")
     assert contents(here) == contents(there)
@@ -141,9 +141,6 @@ def test_segment(both):
     again = ["in/bad.mp4", "-o", "OUT/again-{name}.csv", "--quiet"]
     here, there = both("segment", "in/tea.proc", *videos, *again, code=2)
     assert len(contents(there)) == 6  # the bad one stops nobody
-
-
-def test_check(both):
     videos = [f"in/tasks/tea/v{number}.npy" for number in range(3)]
     both("check", "in/tea.proc", *videos, "--json", "--quiet")
     both("check", "in/tea.proc", "in/bad.mp4", *videos, "--json", "--quiet", code=2)

@@ -136,7 +136,7 @@ def test_boundaries_at_the_ends_of_a_video(place):
     assert parts_of(edits, "two") == [(0.0, 3.0, 0), (3.0, 6.0, 2)]
 
 
-def test_an_instant_inside_a_segment_is_no_neighbour():
+def test_instants_are_no_neighbours_and_two_normal_videos_must_be_left():
     timeline = Timeline(
         [Segment(4, 14, "pour"), Segment(5.5, 5.5, "ring"), Segment(14, 20, "stir")], 30
     )
@@ -146,6 +146,12 @@ def test_an_instant_inside_a_segment_is_no_neighbour():
         Segment(4, 12.5, "pour"), Segment(5.5, 5.5, "ring"), Segment(12.5, 20, "stir"),
     )  # fmt: skip
     assert apply(learned, move("v", 2, "start", 12.5)).segments == ended.segments
+    timeline = Timeline([Segment(0, 2, "pour"), Segment(2, 9, "stir")], duration=9)
+    document = Document.of(["pour", "stir"], dict.fromkeys("abc", timeline))
+    document = apply(document, edit("mistake", "b"))
+    with raises(OptionError, "2 videos"):
+        apply(document, edit("mistake", "a"))
+    assert apply(document, edit("mistake", "b")) == document
 
 
 def test_the_confidence_of_merged_and_marked_segments(place):
@@ -176,15 +182,6 @@ def test_what_a_person_touched_or_confirmed_is_known(place):
     go_back(place, 1)
     # A merge says nothing of videos without the step.
     assert covered_of(do(place, edit("merge", step=1, into=0))) == {"one": ((2.0, 4.0),)}
-
-
-def test_two_normal_videos_must_be_left():
-    timeline = Timeline([Segment(0, 2, "pour"), Segment(2, 9, "stir")], duration=9)
-    document = Document.of(["pour", "stir"], dict.fromkeys("abc", timeline))
-    document = apply(document, edit("mistake", "b"))
-    with raises(OptionError, "2 videos"):
-        apply(document, edit("mistake", "a"))
-    assert apply(document, edit("mistake", "b")) == document
 
 
 @pytest.mark.parametrize("name", ["می\u200cپزد", "👩\u200d🍳 cooks", "קמח\u200f 2"])

@@ -116,7 +116,7 @@ def test_a_folder_of_0_3_0_is_read_as_it_is_and_converted_by_the_first_change(na
         assert sc.load(place).expectations.severity == was
 
 
-def test_a_teaching_by_0_3_0_is_taken_back_with_its_copy_in_the_cache(tmp_path):
+def test_a_teaching_by_0_3_0_is_taken_back_and_a_persons_files_stay(tmp_path):
     import hashlib
 
     place = copy_old("taught", tmp_path)
@@ -129,9 +129,6 @@ def test_a_teaching_by_0_3_0_is_taken_back_with_its_copy_in_the_cache(tmp_path):
     assert shown(place)["timelines"] == EXPECTED["before_taught"]["timelines"]
     go_back(place, min(entry.id for entry in history(place) if entry.what.startswith("click")))
     assert shown(place) == taught
-
-
-def test_a_file_that_a_person_wrote_into_stays_where_it_is(tmp_path):
     place = copy_old("edited", tmp_path)
     (place / "README.md").write_text("what I know of it")
     rename(place, "boil")

@@ -121,16 +121,13 @@ def test_a_left_right_chain_is_the_sum_over_paths_of_its_nodes(name):
     np.testing.assert_allclose(found, total / total.sum(axis=1, keepdims=True))
 
 
-def test_a_step_of_any_time_may_stand_where_background_may():
+def test_steps_of_any_time_the_forward_pass_and_evidence_of_any_size():
     chain = build_chain(Constraint(transcript=Transcript((0,), anytime=frozenset({1}))), 3, 3)
     evidence = np.zeros((3, 3))
     evidence[0, 1] = evidence[1, 0] = evidence[2, 1] = 50
     assert chain.posterior(evidence, STAY).argmax(axis=1).tolist() == [1, 0, 1]
     evidence[1, 0] = 0
     assert chain.posterior(evidence, STAY)[:, 0].sum() >= 1  # step 0 is done somewhere
-
-
-def test_the_forward_pass_and_evidence_of_any_size():
     evidence = np.random.default_rng(2).normal(size=(9, 4)) * 3
     free, belief = build_chain(None, 9, 4), None
     for row in range(9):
@@ -153,12 +150,9 @@ def test_annotations_that_contradict_each_other_are_refused(one):
         build_chain(one, ROWS, 3).posterior(np.zeros((ROWS, 3)), STAY)
 
 
-def test_more_clicks_than_rows_are_refused():
+def test_clicks_beyond_the_rows_are_refused_and_every_second_label_keeps_a_row():
     with pytest.raises(AnnotationError, match="4 clicks"):
         build_chain(Constraint(clicks=((0, 0), (1, 1), (2, 0), (2, 1))), 3, 3)
-
-
-def test_every_second_label_keeps_what_lasts_a_single_row():
     labels = np.array([0, 0, 0, 1, 0, 0, OPEN, OPEN])
     assert stride_labels(labels, 2).tolist() == [0, 1, 0, OPEN]
     assert stride_labels(labels, 1).tolist() == labels.tolist()

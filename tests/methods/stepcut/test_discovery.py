@@ -91,7 +91,7 @@ def test_overlap_agreement_and_consensus():
     assert agreement(together, true, 4) > max(agreement(cut, true, 4) for cut in cuts)
 
 
-def test_first_times_cycles_and_lengths_by_hand():
+def test_first_times_cycles_lengths_and_wide_gaussians():
     rounds = [np.repeat([0, 1, 2, 1, 2, 3, 3], length) for length in (3, 5, 9)]
     assert not come_again(rounds, 4, 1)  # two of four
     assert come_again([*rounds, *(cut[len(cut) // 7 :] for cut in rounds)], 4, 1)  # two of three
@@ -105,9 +105,6 @@ def test_first_times_cycles_and_lengths_by_hand():
     assert np.allclose(np.linalg.norm(rows, axis=1), [10 / 10.3, 1 / 1.3, 0])
     with pytest.raises(OptionError, match="3 rows cannot be divided into 4 segments"):
         find_change_points(np.zeros((3, 1)), 4)
-
-
-def test_a_wide_gaussian_is_that_of_a_kernel_and_a_short_video_is_its_mean_at_most():
     rows = np.random.default_rng(0).normal(size=(2000, 3)).cumsum(axis=0)
     np.testing.assert_allclose(smooth(rows, 150), gaussian_filter1d(rows, 150, axis=0), atol=1e-2)
     assert np.isfinite(smooth(np.ones((2, 1)), 1000.0)).all()

@@ -336,7 +336,7 @@ def test_the_length_and_the_rate_are_those_of_the_video(tmp_path):
 DOC = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
 
 
-def test_every_data_set_and_task_is_in_the_docs():
+def test_every_data_set_and_task_is_in_the_docs_and_their_example_runs(tmp_path, capsys):
     named = re.findall(r"^\| `(\w+)` \|", DOC, flags=re.MULTILINE)
     assert named == list(DATASETS)
     for name in named:
@@ -347,9 +347,6 @@ def test_every_data_set_and_task_is_in_the_docs():
             folder = info.folder.partition("/")[2]
             row = rf"^\| {title} \| `{folder}` \|.*-{folder}` \| `{info.key}` \| {info.videos} \| {info.steps} \|"
             assert re.search(row, DOC, flags=re.MULTILINE), title
-
-
-def test_the_example_runs(tmp_path, capsys):
     trees.put(tmp_path / "kitchen" / "a.mp4", "no video")
     trees.put(tmp_path / "kitchen" / "a.csv", "0,1,pour\n")
     (python,) = re.findall(r"```python\n(.*?)```", DOC, flags=re.DOTALL)
