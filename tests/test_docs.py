@@ -243,9 +243,6 @@ def test_the_reference_is_complete():
     assert classes <= shown
 
 
-"""Results of public functions that the reference describes where they are returned."""
-
-
 def test_public_docstrings_have_their_sections():
     public = reference.public()
     assert len(public) > 150

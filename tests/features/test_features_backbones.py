@@ -41,9 +41,6 @@ class Odd:
         return np.zeros((len(frames), 4), dtype=np.float32)
 
 
-NO_BACKBONE = {"backbone": None}
-
-
 def cosine(a, b):
     a, b = a.reshape(len(a), -1).astype(float), b.reshape(len(b), -1).astype(float)
     return float(((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).min())
@@ -180,7 +177,7 @@ def test_the_family_is_read_from_the_file_and_fingerprints_differ(tmp_path):
     (lambda: load_backbone(sc.Timeline), "Timeline is a class"),
     (lambda: load_backbone(Odd(size="32")), "size='32'"),
     (lambda: load_backbone(Odd(dim=0)), "dim=0"),
-    (lambda: sc.learn("nowhere", **NO_BACKBONE), "backbone=None"),
+    (lambda: sc.learn("nowhere", backbone=None), "backbone=None"),
     (lambda: load_backbone("operator:itemgetter"), "without arguments"),
     (lambda: load_backbone(3), "has no name, dim, size, fingerprint, extract"),
     (lambda: load_backbone("resnet50"), "weights=None"),

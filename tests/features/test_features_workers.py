@@ -61,18 +61,15 @@ def bad_code(library="PyDLL", seconds=2.0):
 
 
 @pytest.fixture
-def fresh():
+def _fresh():
     pool.shared().close()
     yield
     pool.shared().close()
 
 
 @pytest.fixture
-def bad_ffmpeg(monkeypatch):
-    pool.shared().close()
+def bad_ffmpeg(_fresh, monkeypatch):
     monkeypatch.setattr(pool, "CODE", bad_code())
-    yield
-    pool.shared().close()
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +163,7 @@ def test_stopping_does_not_wait_for_a_video_that_hangs(tmp_path):
     assert not lives(int(place.read_text()))
 
 
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("_fresh")
 def test_a_worker_that_cannot_start_is_reported(tmp_path, monkeypatch):
     film = make_film(tmp_path / "film.mp4")
     with monkeypatch.context() as patched:

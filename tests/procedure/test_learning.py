@@ -48,10 +48,13 @@ def test_the_same_command_again_does_no_work_and_another_learns_anew(videos, tmp
     def listen(event):
         stages.append(event.stage)
 
-    first = sc.learn(videos, steps=4, output=place, progress=listen, **QUICK)
+    plain = {"steps": 4, "seed": 1, "rate": 2, "restarts": 2, "background": 0.5}
+    numpy = {"steps": np.int64(4), "seed": np.int64(1), "rate": np.float32(2)}
+    numpy |= {"restarts": np.int32(2), "background": np.float64(0.5)}
+    first = sc.learn(videos, output=place, progress=listen, **plain)
     assert "steps" in stages
     stages.clear()
-    assert sc.learn(videos, steps=4, output=place, progress=listen, **QUICK) == first
+    assert sc.learn(videos, output=place, progress=listen, **numpy) == first == sc.load(place)
     assert stages == []
     assert len(sc.learn(videos, steps=3, output=place, **QUICK).steps) == 3
     assert len(sc.load(place).steps) == 3
@@ -111,16 +114,6 @@ def test_what_stands_in_the_way_is_said_before_the_work(videos, tmp_path):
 def test_settings_that_make_no_sense(videos, wrong, says):
     with raises(OptionError, says):
         sc.learn(videos, **{"steps": 4, **({} if "method" in wrong else QUICK), **wrong})
-
-
-@pytest.mark.slow
-def test_numbers_of_numpy_are_numbers(videos, tmp_path):
-    plain = sc.learn(videos, steps=4, seed=1, rate=2, restarts=2, background=0.5)
-    given = {"seed": np.int64(1), "rate": np.float32(2), "restarts": np.int32(2)}
-    given |= {"steps": np.int64(4), "background": np.float64(0.5)}
-    same = sc.learn(videos, output=tmp_path / "a.proc", **given)
-    assert same == plain == sc.load(tmp_path / "a.proc")
-    assert same.config.fingerprint == plain.config.fingerprint
 
 
 def test_videos_may_come_from_a_generator(videos, tmp_path):

@@ -117,7 +117,7 @@ def test_a_custom_method_is_a_row_and_runs_again_when_it_changes(data, tmp_path,
 
 
 @pytest.mark.slow
-def test_finished_cells_and_embeddings_are_not_made_again(data, tmp_path, monkeypatch):
+def test_finished_cells_and_embeddings_are_made_again_only_if_damaged(data, tmp_path, monkeypatch):
     options = {**TEA, "folder": tmp_path, "train": TINY}
     first = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
     assert len(list((tmp_path / "embeddings").iterdir())) == 1  # and no checkpoint
@@ -125,25 +125,20 @@ def test_finished_cells_and_embeddings_are_not_made_again(data, tmp_path, monkey
     def refuse(*_, **__):
         raise AssertionError("an embedder was trained again")
 
-    monkeypatch.setattr("stepcut.paper.cnc.embedder.Embedder.fit", refuse)
-    again = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
-    assert again.record["cells"] == first.record["cells"]
-    # A new cell, the same embedding.
-    run_experiment("cuts", data, rows=["tcc + subset"], **options)
-    with pytest.raises(AssertionError, match="trained again"):
-        run_experiment("cuts", data, rows=["tcc + subset"], **{**options, "train": {"dim": 5}})
-
-
-@pytest.mark.parametrize("damage", [b"", b"{\xff", b"{}"])
-@pytest.mark.slow
-def test_damaged_cells_and_embeddings_are_made_again(data, tmp_path, damage):
-    options = {**TEA, "folder": tmp_path, "train": TINY}
-    first = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
-    for kind in ("cells", "embeddings"):
-        for path in (tmp_path / kind).iterdir():
-            path.write_bytes(damage)
-    again = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
-    assert figures_of(again) == figures_of(first)
+    with monkeypatch.context() as patched:
+        patched.setattr("stepcut.paper.cnc.embedder.Embedder.fit", refuse)
+        again = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
+        assert again.record["cells"] == first.record["cells"]
+        # A new cell, the same embedding.
+        run_experiment("cuts", data, rows=["tcc + subset"], **options)
+        with pytest.raises(AssertionError, match="trained again"):
+            run_experiment("cuts", data, rows=["tcc + subset"], **{**options, "train": {"dim": 5}})
+    for damage in (b"", b"{\xff", b"{}"):
+        for kind in ("cells", "embeddings"):
+            for path in (tmp_path / kind).iterdir():
+                path.write_bytes(damage)
+        again = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
+        assert figures_of(again) == figures_of(first)
 
 
 def test_interrupted_work_goes_on(data, tmp_path):
