@@ -24,9 +24,7 @@ from stepcut.parallel.engine import Local
 from stepcut.settings import check_number
 from stepcut.show import plots
 
-KINDS = [
-    kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)
-]
+KINDS = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, Exception)]
 
 
 def test_errors_are_in_the_tree_and_carry_the_data_they_speak_of():

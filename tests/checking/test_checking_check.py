@@ -52,7 +52,7 @@ def test_a_normal_video_is_fine_and_a_missed_step_is_named(tiny_task, rng):
     assert not report.ok
 
 
-@pytest.mark.parametrize(("order", "lengths", "kind", "step", "when", "reason"), [
+@pytest.mark.parametrize(("order", "lengths", "kind", "step", "at", "reason"), [
     ([0, 1, 2], 20, "missed", 3, (60, 60), r"serve was not seen .*; 24 of 24 videos do it"),
     ([1, 0, 2, 3], 20, "misordered", 1, (0, 20), r"spread jam was done before open jar, which must "
      r"precede it \(24 of 24 videos keep to this\)"),
@@ -69,14 +69,12 @@ def test_a_normal_video_is_fine_and_a_missed_step_is_named(tiny_task, rng):
     ([0, 1, 2, 3, -1], [20, 20, 20, 20, 400], "unusual", None, (0, 480),
      r"the video took 480 s, unusually long; 8\d s is usual"),
 ])  # fmt: skip
-def test_a_deviation_is_named_once_with_its_time(
-    tiny_task, order, lengths, kind, step, when, reason
-):
+def test_a_deviation_is_named_once_with_its_time(tiny_task, order, lengths, kind, step, at, reason):
     report = checked(tiny_task, np.repeat(order, lengths))
     (finding,) = [
         one for one in report.findings if one.kind == kind and (one.step is None) == (step is None)
     ]
-    assert (finding.step, finding.start, finding.end) == (step, *when)
+    assert (finding.step, finding.start, finding.end) == (step, *at)
     assert re.fullmatch(reason, finding.reason)
     assert kind != "misordered" or report.missed == []
 

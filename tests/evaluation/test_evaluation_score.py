@@ -239,9 +239,7 @@ def test_segments_and_orders_after_the_matching():
     assert result.edit == 100.0
     assert result.f1_at == {10: 100.0, 25: 100.0, 50: 100.0}
     assert result.tau == 1.0
-    backwards = score(
-        [np.array([0, 0, 1, 2, 2, 1]), np.array([2, 2, 2, 0, 0, 0])], [true[0], true[0]]
-    )
+    backwards = score([[0, 0, 1, 2, 2, 1], [2, 2, 2, 0, 0, 0]], [true[0], true[0]])
     assert backwards.per_video[0].f1 > backwards.per_video[1].f1
     unmatched = score([np.array([0, 0, 5, 0, 0])], [np.array([1, 1, 1, 1, 1])])
     assert unmatched.mapped(0).tolist() == [1, 1, -7, 1, 1]

@@ -157,9 +157,7 @@ def test_classes_limits_and_notes_of_a_procedure_last(tmp_path, run):
     edits.set_limit("step 1", "30")
     assert [str(rule) for rule in edits.rules] == ["step 1 at most 30 s"]
     report = load(place).check(np.repeat(rows["0"], 3, axis=0))
-    assert any(
-        finding.reason.startswith("rule: step 1 at most 30 s") for finding in report.findings
-    )
+    assert any(one.reason.startswith("rule: step 1 at most 30 s") for one in report.findings)
     edits.set_limit("step 1", "")
     assert not edits.rules
     for step, text in ((1, " wear gloves "), (2, "cold water")):

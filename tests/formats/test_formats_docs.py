@@ -41,9 +41,7 @@ def test_the_examples_run(tmp_path):
     with contextlib.chdir(tmp_path):
         exec(python, {})
         write_folder("eaf", [Timeline([Segment(0, 1, "a")], video="v")], "elan")
-        write_folder(
-            "frames/groundTruth", [Timeline([Segment(0, 1, "a")], 2.0, video="w")], "mstcn", rate=15
-        )
+        write("frames/groundTruth/w.txt", Timeline([Segment(0, 1, "a")], 2.0), "mstcn", rate=15)
         for line in shell.splitlines():
             words = line.partition("#")[0].split()
             assert words[0] == "stepcut"

@@ -129,9 +129,7 @@ def label_targets(folder):
             found[f"labels:{name}"] = Target(
                 place, lambda path, name=name: read_folder(path, name, rate=5)
             )
-            found[f"labels:{name}, found out"] = Target(
-                place, lambda path: read_folder(path, rate=5)
-            )
+            found[f"labels:{name}, found out"] = Target(place, lambda p: read_folder(p, rate=5))
     return found
 
 
@@ -173,9 +171,7 @@ def other_targets(folder):
     codecs = {"avi": "mpeg4", "webm": "libvpx", "mkv": "libx264", "mp4": "libx264"}
     for name, codec in codecs.items():
         film = make_film(folder / f"x.{name}", frames=30, codec=codec)
-        found[f"video:{name}"] = Target(
-            film, lambda path: [None for _ in sample_frames(path, 4, (32, 32))]
-        )
+        found[f"video:{name}"] = Target(film, lambda path: list(sample_frames(path, 4, (32, 32))))
     for name in hostile_texts(folder / "texts"):
         found[f"playlist:{name}"] = Target(
             folder / "texts", lambda path, name=name: probe(path / name), name

@@ -17,9 +17,7 @@ def mean_colour(
         helper.make_node("ReduceMean", ["f", "axes"], ["colour"], keepdims=0),
         helper.make_node("Add", ["colour", "colour"], ["double"]),
     ]
-    told = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [shape[0], 3]) for name in outputs
-    ]
+    told = [helper.make_tensor_value_info(one, TensorProto.FLOAT, [shape[0], 3]) for one in outputs]
     graph = helper.make_graph(
         nodes,
         "g",

@@ -31,9 +31,7 @@ def address(tmp_path_factory):
     patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     patch.setenv("OMP_NUM_THREADS", "1")
     patch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
+    cluster = Cluster(True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
     patch.undo()

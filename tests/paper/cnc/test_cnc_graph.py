@@ -18,9 +18,7 @@ def brute(unary, links, weights):
 
 def slow_energy(unary, links, weights, labels):
     total = sum(float(unary[t][k]) for t, k in enumerate(labels))
-    return total + sum(
-        float(w) for (a, b), w in zip(links, weights, strict=True) if labels[a] != labels[b]
-    )
+    return total + sum(weights[n] for n, (a, b) in enumerate(links) if labels[a] != labels[b])
 
 
 def chain_links(frames):
