@@ -280,7 +280,7 @@ class Viewer:
                     (one.begins(document.reaction), document.number(one.step), one.time)
                     for one in said.onsets
                 ],
-                "complete": name in document.said.clicks and said.complete,
+                "complete": bool(said.clicks) and said.complete,
                 "corrected": _drawn(document, name) != _drawn(then, name),
                 "beside": beside.get(name),
                 "mistake": name in document.said.mistakes if name in normal else None,

@@ -54,7 +54,13 @@ from stepcut.procedure.folder import (
     set_aside,
 )
 from stepcut.procedure.learning import read_outline
-from stepcut.procedure.store import base_severity, corrections_in, open_revision, writing
+from stepcut.procedure.store import (
+    base_severity,
+    corrections_in,
+    open_revision,
+    read_events,
+    writing,
+)
 from stepcut.procedure.verbs import VERBS, Edit, correct, describe, plain_edit
 from stepcut.tables import Table
 
@@ -289,12 +295,13 @@ def can_take_back(path: AnyPath) -> bool:
 
 
 def _before_teaching(folder: Path) -> int | None:
-    opened = open_revision(folder)
-    bases = [event for event in opened.log.of(opened.name) if event.verb in BASES]
+    with damaged(folder):
+        log, name = read_events(folder), current(folder)
+    bases = [event for event in log.of(name) if event.verb in BASES]
     before = str(bases[-1].values.get("from", "")) if bases else ""
     if not bases or bases[-1].verb != "teach" or not (folder / REVISIONS / before).is_dir():
         return None
-    return max((event.id for event in opened.log.of(before)), default=None)
+    return max((event.id for event in log.of(before)), default=None)
 
 
 # ---------- damage
