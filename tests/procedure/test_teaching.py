@@ -16,7 +16,7 @@ from stepcut.errors import AnnotationError, OptionError, ProcedureError
 from stepcut.formats import read_folder, write_folder
 from stepcut.procedure.edits import Edits
 from stepcut.procedure.labels import find_labelled
-from stepcut.procedure.learning import changes, teach_folder, with_video
+from stepcut.procedure.learning import changes, teach_folder
 from stepcut.progress import warn_once
 from stepcut.timeline import Segment, Timeline
 from stepcut.toy import toy_features
@@ -442,12 +442,12 @@ def test_a_new_video_joins_the_procedure_is_confirmed_and_taught(place, tmp_path
     do(place, edit("rename", step=0, name="boil"))
     np.save(file := tmp_path / "new.npy", VIDEOS[ONE] + np.float32(0.01))
     proc = sc.load(place)
-    with_video(proc, proc.features(file), str(file)).save(place)
+    proc.add(file).save(place)
     grown = sc.load(place)
     assert (list(grown.timelines)[-1], grown.steps[0]) == ("new", "boil")
     assert list(grown.timelines["new"]) == list(proc.segment(file))
-    with raises(OptionError, "already has this name"):
-        with_video(grown, grown.features(file), str(file))
+    with raises(OptionError, "nothing to add"):
+        grown.add(file)
     do(place, edit("confirm", videos=["new", TWO]))
     _, taught = teach_folder(place, keep=[THREE])
     assert taught.annotations.annotated == [TWO, "new"]

@@ -316,8 +316,8 @@ def test_a_checked_video_joins_and_its_findings_follow_new_names(learned, kitche
         page.edit({"do": "rename", "step": 0, "name": "the first thing"})
         shown = page.get("api/state").json()["videos"][-1]
         assert {one["step"]: one["name"] for one in shown["check"]["steps"]}[0] == "the first thing"
-        job = ask(page, "api/adopt", {"revision": page.revision, "key": shown["key"]})
-        assert job["result"] == {"video": "new"}
+        job = ask(page, "api/adopt", {"revision": page.revision, "keys": [shown["key"]]})
+        assert job["result"] == {"video": "new", "added": ["new"], "failed": {}}
         page.edit({"do": "confirm", "video": "new"})
         state = page.get("api/state").json()
         assert (len(state["videos"]), state["videos"][-1]["editable"]) == (3, True)

@@ -285,12 +285,9 @@ def teach(viewer: Viewer, values: Values) -> Values:
 
 
 def adopt(viewer: Viewer, values: Values) -> Values:
+    """Add checked videos (`keys`), or files of the folder (`videos`)."""
     check_revision(viewer, values)
-    key = text_of(values, "key")
-    video = str(path_of(viewer, key))
-    if key not in {one.key for one in viewer.checks.all()}:
-        raise wrong("key", key, "is a video of the procedure already.")
-    return start(viewer, "adopt", key=key, video=video)
+    return start(viewer, "adopt", videos=chosen_videos(viewer, values))
 
 
 def back(viewer: Viewer, values: Values) -> Values:
@@ -395,11 +392,15 @@ def copy(viewer: Viewer, values: Values) -> Response:
 
 
 def check(viewer: Viewer, values: Values) -> Values:
+    return start(viewer, "check", videos=chosen_videos(viewer, values))
+
+
+def chosen_videos(viewer: Viewer, values: Values) -> list[str]:
     paths = [path_of(viewer, key) for key in names_in(values, "keys")]
     paths += [viewer.files.find(name) for name in names_in(values, "videos")]
     if not paths:
         raise OptionError("no video was selected. Choose one or more.", setting="videos")
-    return start(viewer, "check", videos=list(map(str, paths)))
+    return list(map(str, paths))
 
 
 def forget(viewer: Viewer, values: Values) -> Values:

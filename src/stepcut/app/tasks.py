@@ -18,7 +18,7 @@ from stepcut.errors import OptionError, ProcedureError, StepcutError, as_items, 
 from stepcut.evaluation.times import Times
 from stepcut.files import output_errors, write_json, write_text
 from stepcut.formats import FORMATS, choose_format, write, write_folder
-from stepcut.procedure.learning import changes, learn, load, teach_folder, with_video
+from stepcut.procedure.learning import changes, learn, load, teach_folder
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import read_config
 from stepcut.progress import Event, Hook, Stage, silent
@@ -116,13 +116,17 @@ def _check(args: Args, progress: Hook) -> dict[str, Any]:
 
 
 def _adopt(args: Args, progress: Hook) -> dict[str, Any]:
-    """Make a checked video one of the procedure, to be corrected and learned from."""
-    folder, path = Path(args["folder"]), args["video"]
-    procedure = load(folder, trust=args["trust"])
-    features = procedure.features(path, progress=progress)
-    with_video(procedure, features, path).save(folder)
-    Checks(folder).remove(args["key"])
-    return {"video": features.name}
+    """Make videos part of the procedure, to be corrected and learned from."""
+    folder = Path(args["folder"])
+    before = load(folder, trust=args["trust"])
+    after = before.add(args["videos"], progress=progress)
+    after.save(folder)
+    for video in Checks(folder).all():
+        if video.path in args["videos"]:
+            Checks(folder).remove(video.key)
+    added = [name for name in after.samples if name not in before.samples]
+    skipped = after.config.skipped.items() - before.config.skipped.items()
+    return {"video": added[0], "added": added, "failed": dict(skipped)}
 
 
 def _suggest(args: Args, _: Hook) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`stepcut learn`, `teach`, `features` and `history`: make a procedure, improve it, go back."""
+"""`stepcut learn`, `teach`, `add`, `remove`, `features`, `history`: make a procedure, improve it."""
 
 import argparse
 import inspect
@@ -105,6 +105,11 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     spec = None
     if args.like:
         old = read_config(args.like)
+        if not args.quiet:
+            say(
+                f"--like takes the settings of {args.like}, not its steps, names, labels, severities "
+                f"and rules. To keep them: stepcut add {shlex.quote(args.like)} VIDEOS"
+            )
         with damaged(args.like):
             saved = old.method, dict(old.settings)
             chosen = {"false_alarms": old.false_alarms}
@@ -216,6 +221,44 @@ def teach(args: argparse.Namespace) -> int:
         if not args.output and edits.can_take_back(kept):
             print(f"undo:  {this_program()} teach {shlex.quote(kept)} --back")
     return 0
+
+
+def add(args: argparse.Namespace) -> int:
+    return _change_videos(args, args.videos or None, [], args.learn)
+
+
+def remove(args: argparse.Namespace) -> int:
+    return _change_videos(args, None, args.videos, learn=False)
+
+
+def replace(args: argparse.Namespace) -> int:
+    return _change_videos(args, [args.new], [args.old], args.learn)
+
+
+def _change_videos(
+    args: argparse.Namespace, new: Sequence[str] | None, gone: Sequence[str], learn: bool
+) -> int:
+    before = load(args.procedure, trust=args.trust)
+    after = before.add(new, learn, progress_hook(args), replacing=gone)
+    after.save(args.procedure)
+    place, program = shlex.quote(args.procedure), this_program()
+    print(after)
+    for name, timeline in after.timelines.items():
+        if name not in before.samples:
+            print(f"added: {name}, {len(timeline)} segments")
+    said = before.annotations.videos
+    for name in before.samples.keys() - after.samples.keys():
+        kept = "; what people said of it stays in the history" if name in said else ""
+        print(f"removed: {name}{kept}")
+    skipped = dict(after.config.skipped.items() - before.config.skipped.items())
+    for name, reason in skipped.items():
+        print(f"skipped: {name}: {reason}")
+    if not learn:
+        print(f"the model is as before; learn again:  {program} add {place} --learn")
+    print(f"\nsaved to {args.procedure}")
+    if not isinstance(as_path(args.procedure), Address):
+        print(f"undo:  {program} teach {place} --back")
+    return 2 if skipped else 0
 
 
 def features(args: argparse.Namespace) -> int:

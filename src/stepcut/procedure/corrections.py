@@ -94,6 +94,10 @@ def _translate(edit: Edit, here: Document, there: Document) -> dict[str, Any]:
     for key in ("step", "into"):
         if edit.get(key) is not None:
             made[key] = number[edit[key]]
+    if "videos" in edit:  # some may have been removed
+        made["videos"] = [one for one in edit["videos"] if one in there.segments]
+        if not made["videos"]:
+            raise KeyError("videos")
     for key in ("names", "kinds"):
         if key in edit:
             made[key] = {str(number[int(step)]): value for step, value in edit[key].items()}

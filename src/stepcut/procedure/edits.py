@@ -241,7 +241,8 @@ def _words(event: Event, before: Corrections) -> str:
         return f"redo: {describe(before.document, before.undone[-1])}"
     if event.verb == "back":
         return f"go back to {event.values.get('to')}"
-    return "learn the steps" if event.verb == "learn" else event.verb
+    done = [f"{w} {', '.join(event.values[w])}" for w in ("added", "removed") if w in event.values]
+    return "; ".join(["learn the steps" if event.verb == "learn" else event.verb, *done])
 
 
 def history_table(path: AnyPath) -> Table:

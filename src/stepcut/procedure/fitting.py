@@ -78,7 +78,7 @@ def fit(
         expectations = _expect(features, method, readings, digests, config, annotations is None)
         stage.advance(len(features))
     steps = list(names) if names else [unnamed(number) for number in range(method.steps_)]
-    if annotations is not None:
+    if annotations is not None or before:
         steps = carry_names(names or [], annotated.steps, before or {}, labels)
     videos = {one.name: None if one.path is None else whole_path(one.path) for one in features}
     hints: dict[int, list[str]] = {}

@@ -5,12 +5,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import lru_cache, reduce
-from hashlib import blake2b
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from stepcut.checking.check import check_labels
@@ -32,7 +30,6 @@ from stepcut.order.orders import find_alike
 from stepcut.parallel.engine import Engine, open_engine
 from stepcut.plugins import name_of
 from stepcut.procedure import fitting, store
-from stepcut.procedure.corrections import Corrections
 from stepcut.procedure.folder import check_output, damaged
 from stepcut.procedure.labels import (
     LabelSource,
@@ -42,7 +39,7 @@ from stepcut.procedure.labels import (
     first_annotations,
     read_given,
 )
-from stepcut.procedure.learned import Config, digest_of
+from stepcut.procedure.learned import Config
 from stepcut.procedure.lengths import check_features
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook, default_hook, silent
@@ -430,38 +427,6 @@ def teach_folder(
     after = before.teach(labels, steps, source, progress, **more)
     after.save(target)
     return before, after
-
-
-def with_video(before: Procedure, features: Features, path: str) -> Procedure:
-    """Return a procedure with one more video to correct, segmented by the model as it is."""
-    name, learned, method = features.name, before.learned, copy.copy(before.method)
-    if name in before.samples:
-        words = "A training video already has this name; rename the file."
-        raise OptionError(f"{name}: {words}", setting="video", value=name)
-    read = method.read(features.rows)
-    for key in {"labels_", "discovered_"} & vars(method).keys():
-        vars(method)[key] = [*vars(method)[key], read.labels]
-    places = learned.config.source or [place for place in before.videos.values() if place]
-    if places and path not in map(str, find_inputs(places).files):
-        places = [*places, path]
-    digest = digest_of(features)
-    print_of = blake2b(f"{learned.config.fingerprint} {digest}".encode(), digest_size=16)
-    config = msgspec.structs.replace(
-        learned.config, source=places or None, fingerprint=print_of.hexdigest()
-    )
-    shown = fitting.timeline_of(features, read.labels, read.probabilities, learned.steps)
-    grown = replace(
-        learned,
-        method=method,
-        config=config,
-        timelines={**learned.timelines, name: shown},
-        samples={**before.samples, name: len(features.rows)},
-        videos={**before.videos, name: path if any(before.videos.values()) else None},
-        digests={**learned.digests, name: digest},
-    )
-    made = reduce(Corrections.do, before.corrections.done, Procedure(grown).corrections)
-    taught_from = before.revision, before.corrections
-    return Procedure(grown, made, taught_from=taught_from, trusted=before.trusted)
 
 
 def changes(before: Procedure, after: Procedure) -> dict[str, float]:

@@ -24,8 +24,8 @@ from stepcut.checking.rules import parse_rules
 from stepcut.colours import colour
 from stepcut.errors import OptionError, ProcedureError, VideoError, check_kind
 from stepcut.features.extract import Source, read_like, read_source
-from stepcut.features.features import Features
-from stepcut.features.find import as_list
+from stepcut.features.features import Failure, Features
+from stepcut.features.find import Inputs, as_list, find_inputs
 from stepcut.features.spec import FeatureSpec
 from stepcut.files import AnyPath, is_address, whole_path
 from stepcut.methods.hierarchy import Hierarchy
@@ -36,7 +36,7 @@ from stepcut.methods.similar import suggest
 from stepcut.order.graph import make_plan
 from stepcut.order.orders import number_of
 from stepcut.plugins import drawing
-from stepcut.procedure.corrections import Corrections
+from stepcut.procedure.corrections import Corrections, carry
 from stepcut.procedure.document import Document
 from stepcut.procedure.fitting import fit, timeline_of, with_fingerprint
 from stepcut.procedure.labels import (
@@ -57,6 +57,7 @@ from stepcut.procedure.learned import (
     has_content,
     video_digest,
 )
+from stepcut.procedure.members import new_videos, with_videos, without_videos
 from stepcut.procedure.old import first_corrections
 from stepcut.procedure.store import Change, save
 from stepcut.procedure.verbs import Edit, correct
@@ -232,7 +233,8 @@ class Procedure:
         severity, names = now.severity(learned.severity), (now.model_steps, now.former_names)
         rules = tuple(rule.renamed(*names) for rule in learned.rules)
         normal = replace(learned, severity=severity, rules=rules)
-        return normal.with_marks(now.said.mistakes, now.said.normal)
+        removed = {*learned.videos} - {*self.samples}
+        return normal.with_marks(now.said.mistakes | removed, now.said.normal)
 
     @cached_property
     def orders(self) -> order.Orders:
@@ -393,6 +395,19 @@ class Procedure:
             taught=bool(self.learned.annotations.annotated),
         )
         features = self.learned_features(source, progress)
+        # New annotations may name other steps than the current ones.
+        same = names == self.steps and not given
+        return self._learn_again(features, names, annotations, same, keep, progress)
+
+    def _learn_again(
+        self,
+        features: list[Features],
+        names: list[str],
+        annotations: Annotations | None,
+        same: bool,
+        keep: Sequence[str],
+        progress: Hook,
+    ) -> "Procedure":
         settings = {**self.method.settings(), "steps": len(names)}
         config = msgspec.structs.replace(self.config, settings=settings)
         config = with_fingerprint(config, features, names, annotations)
@@ -400,8 +415,6 @@ class Procedure:
         translate = np.array([*(place.get(name, -1) for name in self.steps), -1])
         before = {name: translate[numbers] for name, numbers in self.labels.items()}
         made = build(type(self.method), settings)
-        # New annotations may name other steps than the current ones.
-        same = names == self.steps and not given
         made.start_from(self.method, [before[one.name] for one in features] if same else None)
         learned = fit(features, made, config, names, annotations, before, progress=progress)
         assert learned.expectations is not None
@@ -417,7 +430,7 @@ class Procedure:
         timelines = {**learned.timelines, **stay}
         taught = Procedure(
             replace(learned, expectations=expectations, timelines=timelines),
-            taught_from=(self.revision, self.corrections),
+            taught_from=self._origin,
             at_hand=features,
             trusted=self.trusted,
         )
@@ -428,6 +441,96 @@ class Procedure:
                 if step.colour != colour(step.number) and step.name in learned.steps
             )
         )
+
+    @property
+    def _origin(self) -> tuple[str, Corrections]:
+        """The saved revision that this comes from, and its corrections."""
+        saved = self.revision, self.corrections
+        return saved if self.revision or self.taught_from is None else self.taught_from
+
+    def add(
+        self,
+        source: Source | None = None,
+        learn: bool = False,
+        progress: Hook | None = None,
+        *,
+        replacing: Sequence[str] = (),
+    ) -> "Procedure":
+        """Return the procedure with more videos; steps, names, labels and rules stay.
+
+        Parameters
+        ----------
+        source
+            New videos, feature files or arrays. Those that the procedure has already are left out.
+        learn
+            Learn again from all videos. Otherwise the present model segments the new ones, and
+            `check` does not compare others with them.
+        progress
+            As for `teach`.
+        replacing
+            Videos to remove at the same time.
+
+        Returns
+        -------
+        Procedure
+            A new procedure; this one does not change.
+
+        Raises
+        ------
+        OptionError
+            There is nothing to add, or another video has the name of a new one.
+
+        Examples
+        --------
+        >>> len(proc.add({"new": new}).timelines) - len(proc.timelines)
+        1
+        """
+        progress = default_hook() if progress is None else progress
+        if source is None and not replacing and not learn:
+            raise OptionError("no videos to add. Give new videos, or learn=True (--learn).")
+        gone = list(find_labelled(replacing, self.samples).values())
+        left = [name for name in self.samples if name not in gone]
+        inputs = Inputs("arrays") if source is None else find_inputs(source)
+        files = dict(zip(inputs.names, map(str, inputs.files), strict=True))
+        found, failures = list[Features](), list[Failure]()
+        if source is not None:
+            found, failures = read_source(inputs, self.rate, self.spec, progress=progress)
+        found = [replace(self.features(one), path=files.get(one.name)) for one in found]
+        added = new_videos(self.learned, left, found)
+        for one in added:
+            if self.check(one).other_task:
+                warn_once(
+                    f"{one.name} seems to show another task. If it does: stepcut remove PROCEDURE "
+                    f"{one.name}"
+                )
+        shorter = without_videos(self.learned, gone)
+        made, _ = carry(self.corrections, 0, first_corrections(shorter))
+        learned = with_videos(shorter, added)
+        made, _ = carry(made, 0, first_corrections(learned))
+        skipped = {**learned.config.skipped, **{one.name: str(one.error) for one in failures}}
+        learned = replace(learned, config=msgspec.structs.replace(learned.config, skipped=skipped))
+        known = [one for one in self.at_hand or () if one.name in left]
+        grown = replace(
+            self,
+            learned=learned,
+            corrections=made,
+            revision="",
+            taught_from=self._origin,
+            at_hand=[*known, *added] if self.at_hand else None,
+        )
+        said = grown.annotations
+        if learn and (said.annotated or said.recipe):
+            return grown.teach(progress=progress)
+        if learn:
+            features = grown.learned_features(None, progress)
+            return grown._learn_again(features, grown.steps, None, False, (), progress)
+        return grown
+
+    def remove(self, *videos: str) -> "Procedure":
+        """Return the procedure without `videos`. What people said of them stays in the log of the
+        saved procedure; the model stays as it is until it learns again.
+        """
+        return self.add(replacing=videos)
 
     def suggest(self, n: int = 3, source: Source | None = None) -> list[str]:
         """Return up to `n` videos to label next, the most useful first.

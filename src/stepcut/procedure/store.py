@@ -238,7 +238,9 @@ def _save(change: Change, folder: Place, log: Log) -> Corrections:
         opened = open_revision(folder)
         now = opened.name, corrections_in(opened)
     if now is None or now[0] != name:
-        if change.revision == name and (events := log.of(name)):
+        base = taught[0] if taught and _videos_differ(change, taught[1]) else ""
+        stale = name if change.revision == name else base if now and base != now[0] else ""
+        if events := log.of(stale):
             raise OutputError(
                 f"{folder}: this procedure was learned again since it was loaded. Load it again, "
                 "save it under another name, or go back to the state that was loaded: "
@@ -263,6 +265,10 @@ def _save(change: Change, folder: Place, log: Log) -> Corrections:
     return mine.on_disk(log.events[-1].id)
 
 
+def _videos_differ(change: Change, before: Corrections) -> bool:
+    return change.learned.samples.keys() != before.learned.segments.keys()
+
+
 def _begin_revision(
     change: Change, now: tuple[str, Corrections] | None, folder: Place, log: Log
 ) -> Corrections:
@@ -276,6 +282,10 @@ def _begin_revision(
         mine, lost = carry(now[1], count, mine)
         lost += learned[count:]  # undone meanwhile
     begin: Made = ("teach" if taught else "learn", {"from": now[0]} if now else {})
+    if now is not None:
+        before, after = now[1].learned.segments.keys(), change.learned.samples.keys()
+        both = {"added": sorted(after - before), "removed": sorted(before - after)}
+        begin[1].update({word: names for word, names in both.items() if names})
     made = [begin, *map(edit_event, mine.history), *[("undo", {})] * len(mine.undone)]
     made += _keep_severity(change.learned, folder, mine, new=now is None)
     back = log.events[-1].id if log.events else 0

@@ -101,7 +101,7 @@ function card(video) {
         el("span", { class: "soft", text: `${video.where} · ${clock(video.duration, 0)}` }),
       video.stale ? el("span", { class: "soft", text: `· ${S.stale}` }) : null,
       el("span", { class: "gap" }), button(S.checkAgain, () => run({ keys: [video.key] })),
-        button(S.adopt, () => adopt(video.key), { title: S.adoptTitle }),
+        button(S.adopt, () => adopt({ keys: [video.key] }), { title: S.adoptTitle }),
         button(S.forgetCheck, () => forget(video.key), { class: "quiet" })),
     el("p", { class: verdict === "ok" ? "good" : "bad", text: report.summary }), power(report),
       bar.node,

@@ -4,7 +4,8 @@ import { button, clock, el } from "./dom.js";
 import { changed, current, doubts, edit, isConfirmed, recall, remember, reportOf, say,
   store } from "./store.js";
 import { S } from "./strings.js";
-import { learnQuietly } from "./teach.js";
+import { pickFiles } from "./picker.js";
+import { adopt, learnQuietly } from "./teach.js";
 
 const UNSURE = 0.4; // from this doubt on, a segment is worth a look
 const FILTERS = {
@@ -36,6 +37,7 @@ const after = el("input", { type: "checkbox", checked: recall("learn after", fal
   onchange: () => remember("learn after", after.checked) });
 const afterLabel = el("label", { title: S.learnAfterTitle }, after, S.learnAfter);
 const next = button(S.nextDoubt, () => goNext(), { class: "main", title: S.nextDoubtTitle });
+const more = button(S.addVideos, () => addVideos(), { title: S.addVideosTitle });
 const seen = new Set(); // what Next has shown: key and time
 let listed = { data: null, wish: "", videos: [] };
 let choose = null;
@@ -43,8 +45,13 @@ let choose = null;
 export function buildQueue(onchoose) {
   choose = onchoose;
   document.getElementById("queue").append(next, share, words, afterLabel, el("span", { class: "gap" }), all,
-    confirm, search, which, order, layout);
+    confirm, search, which, order, layout, more);
   setLayout(recall("cards", false));
+}
+
+async function addVideos() {
+  const videos = await pickFiles(S.addVideos);
+  if (videos.length) adopt({ videos });
 }
 
 function choice(name, label, texts, usual) {
@@ -91,6 +98,7 @@ export function drawQueue() {
   all.checked = ticked.length > 0 && ticked.length === open.length;
   all.indeterminate = ticked.length > 0 && ticked.length < open.length;
   afterLabel.hidden = !store.data.learned;
+  more.hidden = !store.data.learned || !store.data.home;
   confirm.hidden = !ticked.length;
   confirm.textContent = S.confirmThese(ticked.length);
 }

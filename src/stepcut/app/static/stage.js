@@ -35,7 +35,7 @@ const volume = el("input", { type: "range", class: "volume", min: 0, max: 1, ste
   "aria-label": S.volume, oninput: () => setVolume(Number(volume.value), false) });
 const right = button(S.confirm, () => confirmVideo(), { title: S.confirmTitle });
 const mistake = button(S.mistake, () => toggleMistake(), { title: S.mistakeTitle });
-const adopting = button(S.adopt, () => adopt(current().key), { title: S.adoptTitle });
+const adopting = button(S.adopt, () => adopt({ keys: [current().key] }), { title: S.adoptTitle });
 const checking = button(S.check, () => runCheck(), { title: S.checkTitle });
 
 let drawn = null; // the video whose segments are listed

@@ -31,7 +31,7 @@ export const S = {
 
   // ---------------------------------------------------------------- jobs
   jobKinds: { learn: "Learn", teach: "Learn from annotations", check: "Check", export: "Export",
-    copies: "Copies for the browser", suggest: "Suggest", adopt: "Add a checked video" },
+    copies: "Copies for the browser", suggest: "Suggest", adopt: "Add videos" },
   jobStates: { waiting: "waiting", running: "running", done: "done", failed: "failed",
     cancelled: "cancelled" },
   stages: { look: "opening videos", features: "reading videos", steps: "discovering steps",
@@ -291,7 +291,9 @@ export const S = {
   adopt: "Learn from this one, too",
   adoptTitle: "Add this video to the procedure, to correct, confirm and export it",
   adopting: "Adding the video …",
-  adopted: (name) => `${name} is part of the procedure now. Correct and confirm it.`,
+  adopted: (names) => `Added: ${names}. Correct and confirm, then learn again.`,
+  addVideos: "Add videos",
+  addVideosTitle: "Videos join the procedure, segmented by the present model",
   checkAgain: "Check again", stale: "checked with an earlier version of the procedure",
   forgetCheck: "Remove from the list",
   openAt: (when) => `Show the video at ${when}`,

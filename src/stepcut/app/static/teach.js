@@ -82,15 +82,17 @@ export async function learnQuietly() {
   store.learning = false;
 }
 
-// Add a checked video to the procedure; its segments are a proposal to correct.
-export async function adopt(key) {
+// Add videos to the procedure (`keys` of checked ones, or `videos`, files); their segments are a
+// proposal to correct.
+export async function adopt(chosen) {
   say(S.adopting);
   try {
-    const { result } = await work("api/adopt", { revision: store.data.revision, key });
+    const { result } = await work("api/adopt", { revision: store.data.revision, ...chosen });
     await load();
     showView("correct");
     goTo(result.video);
-    say(S.adopted(result.video));
+    const failed = Object.values(result.failed);
+    say([S.adopted(result.added.join(", ")), ...failed].join(" "), failed.length > 0);
   } catch (error) {
     say(error.message, true);
   }
