@@ -25,6 +25,7 @@ from stepcut.procedure.learning import read_outline
 from stepcut.progress import silent
 from stepcut.show.clips import proxy_of
 from stepcut.timeline import Segment, Timeline
+from stepcut.toy import make_kitchen
 
 
 @pytest.fixture
@@ -310,8 +311,9 @@ def test_a_checked_video_follows_what_is_merged_and_taught(learned, kitchen):
 
 
 @pytest.mark.slow
-def test_a_checked_video_joins_and_its_findings_follow_new_names(learned, kitchen, tmp_path):
-    path = shutil.copy(min((kitchen / "videos").iterdir()), tmp_path / "new.mp4")
+def test_a_checked_video_joins_and_its_findings_follow_new_names(learned, tmp_path):
+    [path] = make_kitchen(tmp_path / "other", videos=1, duration=6, seed=3).videos
+    path = path.rename(tmp_path / "new.mp4")
     with Page(learned, [check_video(sc.load(learned), str(path), silent)]) as page:
         page.edit({"do": "rename", "step": 0, "name": "the first thing"})
         shown = page.get("api/state").json()["videos"][-1]
