@@ -1,6 +1,6 @@
 """What annotations of some recordings are worth on the others: labels, clicks and transcripts.
 
-    python benchmarks/teach.py DATA [DATA ...] [--knots FEATURES GESTURES] --keep teach.jsonl [--draws 5]
+    python benchmarks/teach.py [DATA ...] [--knots FEATURES GESTURES] --keep teach.jsonl [--draws 5]
 
 DATA is a folder that `stepcut data info captaincook4d` describes, with features. FEATURES is what
 `stepcut features -o FEATURES` makes of the knot-tying videos, GESTURES the folder of their labels.
@@ -135,7 +135,7 @@ def tables(results: list[dict[str, Any]]) -> Iterator[Table]:
 def main() -> None:
     """Measure what is not stored yet, each in its own process, and print the tables."""
     parser = arguments(__doc__)
-    parser.add_argument("data", nargs="+", type=Path)
+    parser.add_argument("data", nargs="*", type=Path)
     parser.add_argument("--knots", nargs=2, type=Path)
     parser.add_argument("--keep", type=Path, required=True, help="a file for what is known")
     parser.add_argument("--draws", type=int, default=5)
