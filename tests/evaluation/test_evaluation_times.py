@@ -130,15 +130,15 @@ def test_the_command_reads_labels_alone(tmp_path, run):
         write(tmp_path / group / "Fäden.json", timeline.rename({"pour": "Öl gießen"}))
     folders = [str(tmp_path / group) for group in ("novices", "experts")]
     table = tmp_path / "times.csv"
-    words = ["--class", "Öl gießen=waste", "--plot", tmp_path / "t.svg"]
+    words = ["--plot", tmp_path / "t.svg"]
     assert "Öl gießen" in run("times", *folders, "--per-recording", "-o", table, *words).out
     assert table.read_bytes().startswith(b"\xef\xbb\xbf")  # by which Excel knows UTF-8
-    assert "novices,Öl gießen,waste,1,2,4" in table.read_text(encoding="utf-8-sig")
+    assert "novices,Öl gießen,1,2,4" in table.read_text(encoding="utf-8-sig")
     write(tmp_path / "new.json", ALONE)
     told = run("times", tmp_path / "new.json", "--confirmed-only", code=2).err
     assert "no segment is confirmed" in told
     assert ".xlsx" in run("times", folders[0], "-o", tmp_path / "times.xyz", code=2).err
-    assert "a rule of a procedure" in run("times", folders[0], "--limit", "stir=40", code=2).err
+    assert "saved in a procedure" in run("times", folders[0], "--limit", "stir=40", code=2).err
     assert "use stepcut times" in run("budget", folders[0], code=2).err
 
 

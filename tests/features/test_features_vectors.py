@@ -395,6 +395,16 @@ def test_a_bad_file_is_named_and_the_others_are_read(tmp_path, name):
         raise failure.error
 
 
+def test_loggers_write_dates_and_times(tmp_path):
+    dates = [f"2026-03-31 06:05:{n:02d}" for n in range(20)]
+    for name, times in (("plc", dates), ("plain", range(20))):
+        lines = [f"{time},{n % 5}" for n, time in enumerate(times)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["timestamp,pressure", *lines]))
+    dated, plain = (load_sensors(tmp_path / f"{name}.csv")[0][0] for name in ("plc", "plain"))
+    assert dated.duration == 20
+    np.testing.assert_array_equal(dated.rows, plain.rows)
+
+
 @pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize(("rate", "fps"), [(0.98, 1), (0.25, Fraction(1, 4)), (3, 2)])
 def test_slow_sensors_have_fewer_rows_a_second(tmp_path, rate, fps, timed, caplog):

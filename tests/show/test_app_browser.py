@@ -235,3 +235,30 @@ def test_existing_labels_are_chosen_and_given_up_again(open_app, root, size):
     shows(shown, "/labels/three.TextGrid")
     group.get_by_role("button").last.click()
     shows(shown, nothing)
+
+
+def test_times_are_shown_and_classes_limits_and_notes_written(open_app, root):
+    first, second, _ = sorted((root / "videos").glob("k*.mp4"))
+    write_procedure(root / "tea.proc", {"one": str(first), "two": str(second)})
+    _, tab = open_app()
+    tab.locator(".procedures a").click()
+    tab.wait_for_selector("body.ready")
+    tab.locator("#tabs a").nth(3).click()
+    view = tab.locator("#times-view")
+    view.locator(".run circle").nth(1).wait_for()
+    view.locator("select[aria-label^='Class of']").first.select_option("waste")
+    view.locator(".stack .waste").wait_for()
+    view.get_by_label("Takt (s)").fill("2")
+    tab.keyboard.press("Enter")
+    view.locator(".run text.takt").wait_for()
+    view.locator("[aria-label^='Limit of']").first.fill("10-40")
+    view.locator("textarea").first.fill("Wear gloves")
+    tab.keyboard.press("Tab")
+    until(tab, "document.querySelector('#status').textContent.includes('note')")
+    edits = Edits(root / "tea.proc")
+    name = edits.document.steps[0].name
+    assert edits.document.said.notes == {name: "Wear gloves"}
+    assert edits.document.said.classes == {name: "waste"}
+    assert edits.limits == {name: "10-40"}
+    view.locator(".run circle").nth(1).click()
+    until(tab, "document.body.dataset.view === 'correct'")

@@ -70,18 +70,17 @@ def times(args: argparse.Namespace) -> int:
     outline = None
     if len(args.labels) == 1 and is_procedure(as_path(args.labels[0])):
         outline = _planned(args)
-    elif args.limit:
-        raise OptionError("--limit is a rule of a procedure. Give one procedure, not label files.")
+    elif args.limit or args.class_:
+        raise OptionError("--class and --limit are saved in a procedure. Give one procedure.")
     groups = {
         name: common.read_timelines(place, annotator=args.annotator, confirmed=True, **how)
         for name, place in zip(group_names(args.labels), args.labels, strict=True)
     }
     steps = [step for some in groups.values() for one in some.values() for step in one.steps]
-    own = {} if outline else {step: kind for step, kind in _classes(args, steps) if kind}
     found = Times(
         groups,
         outline.steps if outline else None,
-        outline.annotations.classes if outline else own,
+        outline.annotations.classes if outline else {},
         by=args.by,
         takt=args.takt,
         step=spell([args.step], steps)[args.step] if args.step else WHOLE,
@@ -101,21 +100,18 @@ def _planned(args: argparse.Namespace) -> Procedure:
     """Save the classes and limits in the procedure, and return its outline."""
     place = args.labels[0]
     steps = read_outline(place).steps
-    classes, limits = _classes(args, steps), [_pair(word, steps, "=40") for word in args.limit]
+    classes = [_pair(word, steps, f"={STEP_CLASSES[0]}") for word in args.class_]
+    for _, kind in classes:
+        choose("class", kind, dict.fromkeys((*STEP_CLASSES, "none")))
+    limits = [_pair(word, steps, "=40") for word in args.limit]
     if classes or limits:
         edits = Edits(place)
         for step, limit in limits:
             edits.set_limit(step, limit)
         for step, kind in classes:
-            edits.do({"do": "classify", "step": edits.document.numbers[step], "kind": kind})
+            edit = {"do": "classify", "step": edits.document.numbers[step]}
+            edits.do({**edit, "kind": None if kind == "none" else kind})
     return read_outline(place)
-
-
-def _classes(args: argparse.Namespace, steps: Sequence[str]) -> list[tuple[str, str | None]]:
-    pairs = [_pair(word, steps, f"={STEP_CLASSES[0]}") for word in args.class_]
-    for _, kind in pairs:
-        choose("class", kind, dict.fromkeys((*STEP_CLASSES, "none")))
-    return [(step, None if kind == "none" else kind) for step, kind in pairs]
 
 
 def _pair(word: str, steps: Sequence[str], example: str) -> tuple[str, str]:

@@ -213,21 +213,14 @@ class Times:
                 done = [one for one in spent if one.seconds or one.times]
                 counts = [one.times for one in done if one.times is not None]
                 total = sum(one.seconds for one in done)
-                rows.append(
-                    [
-                        *([group] if any(self.groups) else []),
-                        step,
-                        *([self.classes.get(step)] if self.classes else []),
-                        len(done),
-                        None if step in (IDLE, WHOLE) else sum(counts),
-                        *_quartiles(done),
-                        100 * total / length if length else None,
-                        _confirmed(done),
-                    ]
-                )
-        figures = ["median s", "from s", "to s", "Q1 s", "Q3 s", "SD s", "share %", "confirmed %"]
+                kind = [self.classes.get(step)] if self.classes else []
+                count = None if step in (IDLE, WHOLE) else sum(counts)
+                share = 100 * total / length if length else None
+                figures = [*_quartiles(done), share, _confirmed(done)]
+                rows.append([*self._lead(group), step, *kind, len(done), count, *figures])
+        heads = ["median s", "from s", "to s", "Q1 s", "Q3 s", "SD s", "share %", "confirmed %"]
         about = ["step", *(["class"] if self.classes else []), "recordings", "count"]
-        return Table([*self._group, *about, *figures], rows, notes=self.notes)
+        return Table([*self._lead("group"), *about, *heads], rows, notes=self.notes)
 
     @cached_property
     def per_recording(self) -> Table:
@@ -238,13 +231,12 @@ class Times:
                 one = self.spent(timeline, step)
                 share = 100 * one.seconds / timeline.end if timeline.end else None
                 mine = [step, one.times, *one[1:4], share, _confirmed([one])]
-                rows.append([*([group] if any(self.groups) else []), name, *mine])
+                rows.append([*self._lead(group), name, *mine])
         figures = ["count", "total s", "from s", "to s", "share %", "confirmed %"]
-        return Table([*self._group, "recording", "step", *figures], rows)
+        return Table([*self._lead("group"), "recording", "step", *figures], rows)
 
-    @property
-    def _group(self) -> list[str]:
-        return ["group"] if any(self.groups) else []
+    def _lead(self, group: str) -> list[str]:
+        return [group] if any(self.groups) else []
 
     @cached_property
     def run(self) -> Chart:

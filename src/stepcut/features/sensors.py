@@ -4,6 +4,8 @@ import csv
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +28,7 @@ FLOOR = 1e-3  # added to a standard deviation before its logarithm is taken
 # names of time columns, and their units in seconds
 TIME_COLUMNS = dict.fromkeys(("time", "t", "timestamp", "seconds", "sec", "s"), 1.0) | {
     "time_s": 1.0, "time (s)": 1.0, "milliseconds": 1e-3, "ms": 1e-3, "time_ms": 1e-3,
-    "timestamp_ms": 1e-3, "time (ms)": 1e-3, "unixtime": 1e-3,
+    "datetime": 1.0, "timestamp_ms": 1e-3, "time (ms)": 1e-3, "unixtime": 1e-3,
 }  # fmt: skip
 # columns of SLEAP: the number of the frame, and the name of the animal or person
 FRAME, TRACK = "frame_idx", "track"
@@ -193,7 +195,10 @@ def _numbers(header: Sequence[str], samples: Sequence[Line]) -> Array:
             what = f"line {line} has {len(cells)} columns, but the first has {len(header)}."
             raise FeatureError(what, line=line)
         for column, cell in enumerate(cells):
-            if (number := _number(cell)) is None:
+            number = _number(cell)
+            if number is None and header[column] in TIME_COLUMNS:
+                number = _moment(cell)
+            if number is None:
                 advice = "Remove columns of text. Label files belong to learn --labels or teach."
                 if DECIMAL_COMMA.fullmatch(cell):
                     advice = "Use decimal points instead of decimal commas."
@@ -210,6 +215,18 @@ def _number(cell: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else math.nan
+
+
+def _moment(cell: str) -> float | None:
+    """Seconds of a date and time such as 2026-03-31 06:05:00, as loggers write it.
+
+    >>> _moment("1970-01-02 00:00:01"), _moment("tomorrow")
+    (86401.0, None)
+    """
+    with suppress(ValueError):
+        when = datetime.fromisoformat(cell)
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    return None
 
 
 def _seconds(table: _Table, title: str, unit: float) -> Array:

@@ -73,8 +73,8 @@ def make_instructions(
     normal = [name for name in procedure.timelines if name not in said.mistakes]
     labels = {name: procedure.labels[name] for name in normal}
     graph = graph_of_labels(labels, float(procedure.rate), procedure.steps)
-    found = orders_of_labels(labels, float(procedure.rate), procedure.steps).ranked
-    usual = usual_order(graph, found[0][0] if found else ())
+    usual, found = usual_order(graph), orders_of_labels(labels, float(procedure.rate)).ranked
+    others = [(order, videos) for order, videos in found if order != tuple(usual)]
     names = procedure.steps
     timelines = {name: procedure.timelines[name] for name in normal}
     times, moments = Times({"": timelines}, names), _typical(procedure, normal, progress)
@@ -95,31 +95,26 @@ def make_instructions(
     recordings = _recordings(len(normal))
     whole = float(np.median([timeline.end for timeline in timelines.values()]))
     cover = [f"{len(parts)} steps from {recordings}; usually {whole:.0f} s in all."]
-    for order, videos in found[1 : 1 + OTHERS]:
+    for order, videos in others[:OTHERS]:
         listed = " → ".join(names[step] for step in order) or "no step"
         cover.append(f"Another order, in {_recordings(len(videos))}: {listed}.")
     sure = times.confirmed or 0.0
-    advice = "" if sure > 99.5 else " Check it before use, and confirm the steps in stepcut view."
+    text = f"A person confirmed {sure:.0f} % of the time of the steps."
     if not sure:
-        cover.append(f"Nobody has confirmed the steps: this is a draft from predictions.{advice}")
-    else:
-        cover.append(f"A person confirmed {sure:.0f} % of the time of the steps.{advice}")
+        text = "Nobody has confirmed the steps: this is a draft from predictions."
+    advice = " Check it before use, and confirm the steps in stepcut view."
+    cover.append(text + (advice if sure < 99.5 else ""))
     return Instruction(title or "Work instruction", cover, parts)
 
 
-def usual_order(graph: ProcedureGraph, order: Sequence[int]) -> list[int]:
-    """Put steps that the most frequent order omits before the first step that follows them."""
-    placed = list(dict.fromkeys(order))
-    for step in graph.all_before:
-        if step in placed or not graph.occurs[step]:
-            continue
-        later = (
-            place
-            for place, other in enumerate(placed)
-            if graph.first.get((step, other), 0) > graph.first.get((other, step), 0)
-        )
-        placed.insert(next(later, len(placed)), step)
-    return placed
+def usual_order(graph: ProcedureGraph) -> list[int]:
+    """Sort the steps by the number of steps that more often come before than after them."""
+    first, done = graph.first, [step for step in graph.steps if graph.occurs[step]]
+
+    def rank(step: int) -> int:
+        return sum(first.get((o, step), 0) > first.get((step, o), 0) for o in done)
+
+    return sorted(done, key=rank)
 
 
 def _recordings(count: int) -> str:
@@ -151,26 +146,23 @@ def _typical(
 ) -> Mapping[int, list[tuple[str, float]]]:
     """By step, the moment of each video whose features are nearest the mean of the step."""
     rows: dict[str, Any] = {}
-    with suppress(StepcutError, OSError):  # without features, the middles of segments
+    with suppress(StepcutError, OSError):  # without features, the middles of steps
         learned = procedure.learned_features(progress=progress)
         rows = {one.name: one.rows.reshape(len(one.rows), -1) for one in learned}
     found: dict[int, list[tuple[str, float]]] = {}
-    for step, name in enumerate(procedure.steps):
-        mine = {video: np.flatnonzero(procedure.labels[video] == step) for video in normal}
-        shown = {video: at for video, at in mine.items() if len(at)}
-        if rows.keys() >= shown.keys() and shown:
-            mean = np.concatenate([rows[video][at] for video, at in shown.items()]).mean(axis=0)
-            nearest = []
-            for video, at in shown.items():
-                far = np.linalg.norm(rows[video][at] - mean, axis=1)
-                time = (at[far.argmin()] + 0.5) / float(procedure.rate)
-                nearest.append((float(far.min()), video, float(time)))
-            found[step] = [(video, time) for _, video, time in sorted(nearest)]
-        else:
-            parts = [(v, one) for v in normal for one in procedure.timelines[v] if one.step == name]
-            parts.sort(key=lambda pair: -pair[1].duration)
-            longest = {video: (one.start + one.end) / 2 for video, one in reversed(parts)}
-            found[step] = [*longest.items()]
+    for step in range(len(procedure.steps)):
+        at = {video: np.flatnonzero(procedure.labels[video] == step) for video in normal}
+        shown = {v: rows[v][at[v]] if v in rows else at[v][:, None] for v in normal if len(at[v])}
+        if shown:
+            mean = np.concatenate([*shown.values()]).mean(axis=0) if rows else None
+            far = {
+                v: np.linalg.norm(each - (each.mean(axis=0) if mean is None else mean), axis=1)
+                for v, each in shown.items()
+            }
+            found[step] = [
+                (v, float((at[v][far[v].argmin()] + 0.5) / procedure.rate))
+                for v in sorted(far, key=lambda v: float(far[v].min()))
+            ]
     return found
 
 
@@ -179,7 +171,7 @@ def _pictures(
 ) -> list[Picture]:
     found: list[Picture] = []
     for video, time in moments:
-        path = paths.get(video)
+        path = paths[video]
         if len(found) < most and path is not None and Path(path).is_file():
             with suppress(VideoError):
                 found.append(Picture(video, time, picture_at(path, time, HEIGHT)))
@@ -191,16 +183,14 @@ def _pictures(
 
 def to_html(made: Instruction) -> str:
     style = (resources.files("stepcut.show") / "instructions.css").read_text(encoding="utf-8")
-    listed = "".join(
-        f'<li><a href="#step{n}"><bdi>{escape(part.name)}</bdi></a></li>'
-        for n, part in enumerate(made.parts, 1)
-    )
+    parts = enumerate(made.parts, 1)
+    listed = (f'<li><a href="#step{n}"><bdi>{escape(one.name)}</bdi></a></li>' for n, one in parts)
     cover = "".join(f"<p>{escape(text)}</p>" for text in made.cover)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(made.title)}</title><style>{style}</style></head><body><main>"
-        f'<section class="cover"><h1>{escape(made.title)}</h1><ol>{listed}</ol>{cover}</section>'
+        f'<section class="cover"><h1>{escape(made.title)}</h1><ol>{"".join(listed)}</ol>{cover}</section>'
         f"{''.join(_section(n, part) for n, part in enumerate(made.parts, 1))}"
         f"<footer>Made with stepcut {__version__}.</footer></main></body></html>"
     )
