@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepcut.errors import AnnotationError, as_items, check_kind, wrong
+from stepcut.files.names import Fragment
 from stepcut.plugins import drawing
 from stepcut.settings import as_rate
 from stepcut.tables import data_frame
@@ -231,6 +232,26 @@ class Timeline:
         last = max((segment.end for segment in self.segments), default=0.0)
         return last if self.duration is None else self.duration
 
+    @property
+    def offset(self) -> float:
+        """Seconds of the file at which the recording starts; 0 unless it is a part of a file."""
+        return Fragment.of(self.video).start
+
+    def in_file(self) -> "Timeline":
+        """Return the timeline of a part of a file in the time of the file, with its name."""
+        part = Fragment.of(self.video)
+        if part.whole == self.video:
+            return self
+        segments = [replace(s, start=s.start + part.start, end=s.end + part.start) for s in self]
+        return Timeline(segments, steps=self.steps, video=part.whole)
+
+    def in_part(self, name: str) -> "Timeline":
+        """Return what a timeline of a whole file has in a part of it, named `name`, in its time."""
+        part = Fragment.of(name)
+        inside = self.crop(part.start, part.end)
+        segments = [replace(s, start=s.start - part.start, end=s.end - part.start) for s in inside]
+        return Timeline(segments, part.end - part.start, self.steps, name)
+
     # ---------- label arrays
 
     def labels(
@@ -357,14 +378,16 @@ class Timeline:
         return f"<Timeline {name}{held}, {self.end:.1f} s>"
 
     def __str__(self) -> str:
-        lines = [f"{clock(s.start)}  {clock(s.end)}  {s.step}" for s in self.segments]
+        shown = self.in_file().segments
+        lines = [f"{clock(s.start)}  {clock(s.end)}  {s.step}" for s in shown]
         return "\n".join([repr(self), *lines])
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame: video, step, start, end, duration, confidence by segment."""
         columns = ("video", "step", "start", "end", "duration", "confidence")
         rows = [
-            (self.video, s.step, s.start, s.end, s.duration, s.confidence) for s in self.segments
+            (self.video, s.step, s.start, s.end, s.duration, s.confidence)
+            for s in self.in_file().segments
         ]
         return data_frame(columns, rows)
 

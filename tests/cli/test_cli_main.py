@@ -273,6 +273,7 @@ WORDS = {
     "evaluate": "nope.proc --truth nope/ -o {}.csv",
     "convert": "nope.json {}.csv",
     "convert ": "nope.json {}/ --to csv",
+    "cycles": "nope.mp4 -o {}.csv",
     "data": "stats folder --root nope/ --plot {}.svg",
     "demo": "-o {}",
     "experiment": "main --data nope/ --out {}",

@@ -14,6 +14,7 @@ import msgspec
 
 from stepcut.checking.report import KINDS, Accepted, is_accepted
 from stepcut.files import cache_dir, read_json, write_json
+from stepcut.files.names import Fragment
 from stepcut.procedure.document import Document
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook
@@ -41,7 +42,12 @@ class CheckedVideo:
 
     @property
     def key(self) -> str:
-        return f"c{short_hash(self.path)}"
+        return f"c{short_hash(self.source)}"
+
+    @property
+    def source(self) -> str:
+        """The path, with the part of the file that was checked."""
+        return Fragment.of(self.name).at(self.path)
 
     def parts_now(self, document: Document, fingerprint: str) -> list[Part]:
         """Another revision of the procedure numbered its steps differently, so its names count."""
@@ -76,7 +82,7 @@ def check_video(procedure: Procedure, path: str, progress: Hook) -> CheckedVideo
     report = procedure.check(path, progress=progress).to_json()
     number = procedure.document.numbers
     parts = tuple(Part(s.start, s.end, number[s.step], s.confidence) for s in timeline)
-    whole = str(Path(path).resolve())
+    whole = str(Path(Fragment.of(path).whole).resolve())
     made_by = procedure.config.fingerprint
     return CheckedVideo(timeline.video, whole, timeline.end, parts, report, made_by)
 

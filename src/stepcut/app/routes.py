@@ -42,7 +42,7 @@ from stepcut.evaluation.times import WHOLE, Times
 
 # Imported here, because concurrent imports in request threads can see partial modules.
 from stepcut.features.video.container import probe
-from stepcut.files.names import safe_name
+from stepcut.files.names import Fragment, safe_name
 from stepcut.formats import read_folder
 from stepcut.procedure.corrections import StaleEdit
 from stepcut.procedure.edits import go_back, history, take_back
@@ -300,7 +300,7 @@ def back(viewer: Viewer, values: Values) -> Values:
     else:
         raise wrong("to", to, "is not the id of a change; see api/history.")
     viewer.refresh()
-    checked = [video.path for video in viewer.checks.all() if Path(video.path).is_file()]
+    checked = [video.source for video in viewer.checks.all() if Path(video.path).is_file()]
     if checked and viewer.fingerprint != before:
         start(viewer, "check", videos=checked)
     words = "what was learned from annotations" if to is None else f"all after change {to}"
@@ -315,6 +315,13 @@ def path_of(viewer: Viewer, key: str) -> Path:
     if path is None or not Path(path).is_file():
         raise HTTPException(404, "This video is missing.")
     return Path(path)
+
+
+def source_of(viewer: Viewer, key: str) -> str:
+    """The path, with the part of the file that is the recording."""
+    checked = {video.key: video.name for video in viewer.checks.all()}
+    learned = {key: name for key, (name, _) in viewer.recordings().items()}
+    return Fragment.of({**learned, **checked}.get(key, "")).at(str(path_of(viewer, key)))
 
 
 @lru_cache(maxsize=4096)
@@ -368,7 +375,7 @@ def copies(viewer: Viewer, values: Values) -> Values:
     }
     missing = [there[key] for key in needed if key not in ready and key not in failed]
     stage = there.get(text_of(values, "stage", ""))
-    missing.sort(key=lambda path: path != stage)
+    missing = sorted(dict.fromkeys(missing), key=lambda path: path != stage)
     begun = [key for key in needed if proxy_of(there[key], kind, beginning=True).exists()]
     job = None
     if missing:
@@ -396,11 +403,11 @@ def check(viewer: Viewer, values: Values) -> Values:
 
 
 def chosen_videos(viewer: Viewer, values: Values) -> list[str]:
-    paths = [path_of(viewer, key) for key in names_in(values, "keys")]
-    paths += [viewer.files.find(name) for name in names_in(values, "videos")]
+    paths = [source_of(viewer, key) for key in names_in(values, "keys")]
+    paths += [str(viewer.files.find(name)) for name in names_in(values, "videos")]
     if not paths:
         raise OptionError("no video was selected. Choose one or more.", setting="videos")
-    return list(map(str, paths))
+    return paths
 
 
 def forget(viewer: Viewer, values: Values) -> Values:

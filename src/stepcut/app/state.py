@@ -23,7 +23,7 @@ from stepcut.features.extract import read_source
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
 from stepcut.files import read_json
-from stepcut.files.names import match_videos, spell
+from stepcut.files.names import Fragment, match_videos, spell
 from stepcut.formats import FORMATS
 from stepcut.methods.arithmetic import best_pairs
 from stepcut.procedure.document import Document
@@ -267,6 +267,7 @@ class Viewer:
                 "key": key,
                 "name": name,
                 "duration": said.end,
+                "offset": Fragment.of(name).start,
                 "there": is_file(path),
                 "changed": name in changed,
                 "parts": [
@@ -297,6 +298,7 @@ class Viewer:
                 "key": new.key,
                 "name": new.name,
                 "duration": new.duration,
+                "offset": Fragment.of(new.name).start,
                 "there": is_file(new.path),
                 "parts": new.parts_now(document, self.fingerprint),
                 "editable": False,
@@ -352,7 +354,8 @@ class Viewer:
         outline = self.edits.outline
         name = self.recordings(outline).get(key, ("", None))[0]
         first = next(iter(outline.corrections.learned.segments.get(name, ())), Segment(0, 2, ""))
-        return self._picture(str(path), path.stat().st_mtime_ns, (first.start + first.end) / 2)
+        time = Fragment.of(name).start + (first.start + first.end) / 2
+        return self._picture(str(path), path.stat().st_mtime_ns, time)
 
     def is_playable(self, path: str, codecs: frozenset[str]) -> bool:
         return self._playable(path, Path(path).stat().st_mtime_ns, codecs)

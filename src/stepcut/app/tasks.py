@@ -17,6 +17,7 @@ from stepcut.app.folder import Folder, beside, without_path
 from stepcut.errors import OptionError, ProcedureError, StepcutError, as_items, choose
 from stepcut.evaluation.times import Times
 from stepcut.files import output_errors, write_json, write_text
+from stepcut.files.names import Fragment
 from stepcut.formats import FORMATS, choose_format, write, write_folder
 from stepcut.procedure.learning import changes, learn, load, teach_folder
 from stepcut.procedure.procedure import Procedure
@@ -69,7 +70,7 @@ def _teach(args: Args, progress: Hook) -> dict[str, Any]:
     checks = Checks(folder)
     for video in checks.all():
         if Path(video.path).is_file():
-            checks.add(check_video(after, video.path, progress))
+            checks.add(check_video(after, video.source, progress))
     whole = {name for name, one in after.annotations.videos.items() if one.whole}
     shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
     found = [{"video": name, "share": share, "labelled": name in whole} for name, share in shares]
@@ -288,7 +289,8 @@ def write_labels(
     chosen = FORMATS[format]
     if format in LINKED:
         timelines = {
-            name: replace(one, video=videos.get(name) or name) for name, one in timelines.items()
+            name: replace(one, video=Fragment.of(name).at(videos.get(name)))
+            for name, one in timelines.items()
         }
     path = target / f"labels-{format}{chosen.suffix if chosen.many else ''}"
     if chosen.many:

@@ -19,7 +19,7 @@ from stepcut.errors import OptionError, StepcutError
 from stepcut.features.find import find_videos, name_videos
 from stepcut.features.spec import DEFAULT, FeatureSpec, as_spec
 from stepcut.files import as_path, check_place
-from stepcut.files.names import match_videos
+from stepcut.files.names import Fragment, match_videos
 from stepcut.formats import read_folder
 from stepcut.parallel import engine as parallel
 from stepcut.parallel.engine import Engine
@@ -109,7 +109,7 @@ def ask_procedure(
                 show_failed(name, answer)
                 errors.append(answer)
             else:  # videos that share a name get their folder or suffix added
-                own = name == Path(video).stem
+                own = [name] == name_videos([video])
                 done.append((video, answer if own else replace(answer, video=name)))
                 show(*done[-1])
         stage.advance(item=videos[place])
@@ -161,7 +161,9 @@ def find_moved(
     if not places:
         return dict(videos)
     paths = dict.fromkeys(str(Path(str(path)).resolve()) for path in find_videos(places))
-    moved = match_videos(videos, paths, OptionError)
+    wholes = {name: Fragment.of(name).whole for name in videos}
+    found = match_videos(wholes.values(), paths, OptionError)
+    moved = {name: found[whole] for name, whole in wholes.items() if whole in found}
     if not moved:
         raise OptionError(
             f"--videos {' '.join(places)}: contains none of the procedure's videos "
@@ -175,7 +177,7 @@ def read_timelines(source: str, format: str | None = None, **how: Any) -> dict[s
     if format is None and is_procedure(as_path(source)):
         outline = read_outline(source)  # timelines need no model
         return {
-            name: replace(each, video=outline.videos[name] or name)
+            name: replace(each, video=Fragment.of(name).at(outline.videos[name]))
             for name, each in outline.timelines.items()
         }
     return read_folder(source, format, **how)

@@ -1,4 +1,4 @@
-"""`stepcut learn`, `teach`, `add`, `remove`, `features`, `history`: make a procedure, improve it."""
+"""`stepcut learn`, `teach`, `add`, `remove`, `features`, `cycles`, `history`: make procedures."""
 
 import argparse
 import inspect
@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 from stepcut.cli import say
@@ -20,6 +21,8 @@ from stepcut.cli.common import (
     this_program,
 )
 from stepcut.errors import OptionError, StepcutError
+from stepcut.evaluation.times import began
+from stepcut.features.cycles import find_cycles
 from stepcut.features.extract import export, extract
 from stepcut.features.features import load_features
 from stepcut.features.find import find_files, find_inputs
@@ -33,14 +36,20 @@ from stepcut.plugins import find, is_own
 from stepcut.procedure import edits, learning
 from stepcut.procedure.folder import damaged
 from stepcut.procedure.labels import origin_of
-from stepcut.procedure.learning import changes, load, teach_folder
+from stepcut.procedure.learning import changes, load, read_cycles, teach_folder
 from stepcut.procedure.store import read_config
+from stepcut.tables import Table
 from stepcut.timeline import clock, is_unnamed
 
 MANY = 40
 
 
 def learn(args: argparse.Namespace) -> int:
+    if args.cycles:
+        if len(args.videos) != 1 or as_path(args.videos[0]).is_dir():
+            raise OptionError(f"--cycles {args.cycles}: for one recording. Name its file.")
+        output = args.output or f"{as_path(args.videos[0]).stem}.proc"
+        args.videos, args.output = read_cycles(args.videos[0], args.cycles), output
     chosen = settings(args)
     if "rate" not in chosen and not args.quiet:
         state_rate(args.videos)
@@ -88,7 +97,9 @@ def warn(videos: Sequence[str], steps: object, quiet: bool) -> None:
         count = len(find_inputs(videos))
     if count == 1:
         raise OptionError(
-            f"{videos[0]} is a single video, and learning compares videos. Use at least two."
+            f"{videos[0]} is a single video, and learning compares videos. Use at least two. If it "
+            f"shows many cycles, find them: {this_program()} cycles {shlex.quote(videos[0])} "
+            "-o cycles.csv, then add --cycles cycles.csv"
         )
     if count == 2 and not quiet:
         say(
@@ -290,6 +301,51 @@ def features(args: argparse.Namespace) -> int:
         say(f"{len(failures)} of {len(computed) + len(failures)} {kind} skipped:")
         print(*(f"  {failure}" for failure in failures), sep="\n", file=sys.stderr)
     return 2 if failures else 0
+
+
+def cycles(args: argparse.Namespace) -> int:
+    inputs = find_files(args.recording)
+    if len(inputs.files) != 1:
+        raise OptionError(f"{args.recording}: {len(inputs.files)} files. Name one recording.")
+    if inputs.kind == "sensor file":
+        [features], _ = load_sensors(args.recording, args.rate, args.fps, strict=True)
+    elif inputs.kind == "feature file":
+        [features] = load_features(inputs, args.rate)
+    else:
+        with open_engine(args) as engine:
+            how = chosen_options(args, "cache", "device")
+            hook, spec = progress_hook(args), spec_of(args)
+            [features], _ = extract(
+                inputs.files, spec, None, how.pop("cache", None), hook, True, engine=engine, **how
+            )
+    like = [read_span(text) for text in args.like]
+    found = find_cycles(features, like, features.name)
+    video = str(inputs.files[0]) if inputs.kind == "video" else None
+    first = began(features.name, video)
+    table = Table(
+        ["start", "end", "label", "cycle", "confidence", *(["clock"] if first else [])], []
+    )
+    for number, one in enumerate(found.cycles, 1):
+        sure = "" if one.confidence is None else round(one.confidence, 2)
+        when = [(first + timedelta(seconds=one.start)).isoformat(" ", "seconds")] if first else []
+        table.rows.append([round(one.start, 3), round(one.end, 3), "cycle", number, sure, *when])
+    table.save(args.output)
+    print(f"{len(found.cycles)} cycles of {found.period:.1f} s (median) in {features.name}")
+    for note in found.notes:
+        say(note)
+    here, place = shlex.quote(args.recording), shlex.quote(args.output)
+    print(f"correct them:  {this_program()} view {place} --videos {here}")
+    print(f"learn from them:  {this_program()} learn {here} --cycles {place}")
+    return 0
+
+
+def read_span(text: str) -> tuple[float, float]:
+    start, _, end = text.partition("-")
+    try:
+        return float(start), float(end)
+    except ValueError as error:
+        what = f"--like {text}: write the start and the end in seconds, such as --like 12.0-48.5."
+        raise OptionError(what, setting="like", value=text) from error
 
 
 def history(args: argparse.Namespace) -> int:

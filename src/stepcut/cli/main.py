@@ -38,7 +38,7 @@ from stepcut.version import __version__
 HOMES = {
     "demo": "demo",
     "pages": "app view",
-    "learning": "learn teach add remove replace features history",
+    "learning": "learn teach add remove replace features cycles history",
     "checking": "segment check watch guide",
     "labels": "compare times evaluate agree report instructions clips convert",
     "doctor": "doctor completion",

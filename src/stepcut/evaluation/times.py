@@ -18,6 +18,7 @@ from stepcut.colours import BACKGROUND_COLOUR, colour, ink
 from stepcut.errors import OptionError, StepcutError, choose, wrong
 from stepcut.features.video.container import probe
 from stepcut.files import AnyPath, write_bytes
+from stepcut.files.names import Fragment
 from stepcut.settings import check_number
 from stepcut.tables import FIXED, Cell, Table, check_table, drawn_with, to_sheets
 from stepcut.timeline import Segment, Timeline
@@ -83,16 +84,20 @@ def error_note(labelled: bool) -> str:
 def began(name: str, path: str | None = None) -> datetime | None:
     """When a recording began: by a date in its name, or as the camera wrote into its file.
 
+    A part of a file begins later than the file.
+
     >>> began("box_20260331_060500"), began("GX010042")
     (datetime.datetime(2026, 3, 31, 6, 5), None)
     """
+    later = timedelta(seconds=Fragment.of(name).start)
     with suppress(ValueError):
         if found := DATED.search(name):
-            return datetime(*(int(part or 0) for part in found.groups()))  # type: ignore[arg-type]
+            written = datetime(*(int(part or 0) for part in found.groups()))  # type: ignore[arg-type]
+            return written + later
     if path is not None:
         with suppress(StepcutError, OSError, ValueError):
             written = datetime.fromisoformat(probe(path).created)
-            return written.astimezone().replace(tzinfo=None)
+            return written.astimezone().replace(tzinfo=None) + later
     return None
 
 

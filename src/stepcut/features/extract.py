@@ -5,6 +5,7 @@ import os
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain, islice, repeat
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from stepcut.errors import FeatureError, VideoError, WorkerDied, placed, wrong
 from stepcut.features.backbones import can_travel, open_backbone, pack
 from stepcut.features.backbones.runtime import Backbone, Frames, Rows
+from stepcut.features.cycles import check_apart
 from stepcut.features.features import (
     Failure,
     Features,
@@ -39,7 +41,7 @@ from stepcut.features.spec import DEFAULT, VECTORS, FeatureSpec, as_spec, need_s
 from stepcut.features.video.container import blame, check_file, ended, probe
 from stepcut.features.video.sample import Samples, sample_frames
 from stepcut.files import Address, AnyPath, as_path, cache_dir, local, writable
-from stepcut.files.names import safe_name
+from stepcut.files.names import Fragment, safe_name
 from stepcut.parallel.engine import Engine, Here, ask, count_cores, shared
 from stepcut.parallel.worker import attempt, count_rows, time_limit
 from stepcut.progress import Hook, Stage, silent, warn_once
@@ -392,14 +394,40 @@ def read_source(
     if inputs.kind == "arrays":
         return _from_arrays(inputs.arrays, as_rate(rate, "rate")), []
     if inputs.kind != "video":
-        return load_features(inputs, rate, None if strict else failures), failures
+        features = load_features(inputs, rate, None if strict else failures)
+        return cut_parts(features, inputs, failures), failures
     spec = need_spec(spec)
     network, made = open_backbone(backbone or spec, spec.fps, device, engine)
     features, failures = _extract(inputs, network, made, cache, progress, strict, engine)
     if not features:
         reasons = "".join("; " + " ".join(str(failure).split()).rstrip(".") for failure in failures)
         raise VideoError(f"none of the {len(inputs)} videos can be used{reasons}.")
-    return features, failures
+    return cut_parts(features, inputs, failures), failures
+
+
+def cut_parts(
+    features: Sequence[Features], inputs: Inputs, failures: Sequence[Failure]
+) -> list[Features]:
+    """Return a recording for each part of a file in the input; its times are those of rows."""
+    failed = {failure.path for failure in failures}
+    files = [str(file) for file in inputs.files if str(file) not in failed]
+    found: list[Features] = []
+    for one, file in zip(features, files, strict=True):
+        parts = inputs.parts.get(file, ())
+        check_apart([(part.start, part.end) for part in parts], file, one.end)
+        found += [take_part(one, part) for part in parts] if parts else [one]
+    return found
+
+
+def take_part(features: Features, part: Fragment) -> Features:
+    rate = features.rate
+    first, last = (min(round(time * rate), len(features.rows)) for time in part[1:])
+    if last <= first:
+        what = f"{part}: shorter than a row of features, {1 / float(rate):g} s. Use a higher --fps."
+        raise FeatureError(what, video=features.name)
+    start, end = (float(row / rate) for row in (first, last))
+    name = str(Fragment(features.name, start, end))
+    return replace(features, rows=features.rows[first:last], duration=end - start, name=name)
 
 
 def _from_arrays(named: Mapping[str, Any], rate: Fraction) -> list[Features]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from stepcut.errors import FeatureError, OptionError, StepcutError, VideoError, check_kind
 from stepcut.files import Address, AnyPath, as_path, files_below
-from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, visible
+from stepcut.files.names import FEATURE_SUFFIXES, VIDEO_SUFFIXES, Fragment, visible
 from stepcut.progress import warn_once
 
 Source = AnyPath | Iterable[AnyPath]
@@ -42,9 +42,12 @@ class Inputs:
     files: Places = field(default_factory=list)
     places: list[str] | None = None  # of the files and folders in the input; None for arrays
     arrays: Mapping[str, Any] = field(default_factory=dict)
+    parts: dict[str, list[Fragment]] = field(default_factory=dict)
+    """The parts of a file that are recordings, by its path; by default, the file is one."""
 
     def __len__(self) -> int:
-        return len(self.arrays or self.files)
+        wholes = len(self.arrays or self.files) - len(self.parts)
+        return wholes + sum(map(len, self.parts.values()))
 
     @cached_property
     def names(self) -> list[str]:
@@ -85,14 +88,24 @@ def find_files(source: Source, *kinds: str) -> Inputs:
         first = _KINDS[kinds[0]]
         what = f"no {kinds[0]}: the list is empty. Use a folder, files or a glob; {first.ends}."
         raise first.error(what)
+    given = [Fragment.of(str(item)) for item in items]
+    items = [
+        one.whole if one.tail and not os.path.exists(str(item)) else item
+        for one, item in zip(given, items, strict=True)
+    ]
     found = [_find_one(item, kinds) for item in items]
     for item, (kind, _, _) in zip(items, found, strict=True):
         if kind != found[0][0]:
             what = f"{item} contains a {kind}, but {items[0]} a {found[0][0]}."
             raise OptionError(f"{what} Use one kind of input.", setting="source", path=item)
     files = {file.absolute(): file for _, _, files in found for file in files}
-    places = [str(place.absolute()) for _, place, _ in found]
-    return Inputs(found[0][0], list(files.values()), places)
+    places, parts = [], dict[str, list[Fragment]]()
+    for one, item, (_, place, inside) in zip(given, items, found, strict=True):
+        tail = one.tail if item == one.whole else ""
+        places.append(f"{place.absolute()}{tail}")
+        if tail:
+            parts.setdefault(str(files[inside[0].absolute()]), []).append(one)
+    return Inputs(found[0][0], list(files.values()), places, parts=parts)
 
 
 def find_videos(source: Source) -> Places:
@@ -169,19 +182,24 @@ def natural(path: AnyPath) -> list[tuple[int, int, str]]:
 
 def name_videos(paths: Sequence[AnyPath]) -> list[str]:
     """Name each path by its stem, or where stems collide by its path from the common folder."""
-    found = [as_path(path) for path in paths]
+    parts = [Fragment.of(str(path)) for path in paths]
+    tails = [part.tail for part in parts]
+    found = [
+        as_path(part.whole if part.tail else path) for part, path in zip(parts, paths, strict=True)
+    ]
     files = [Path(file.path if isinstance(file, Address) else file).absolute() for file in found]
     levels = zip(*(file.parent.parts for file in files), strict=False)
     # Windows drives may have no common folder.
     shared = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))
     relative = [Path(*file.parts[shared:]) for file in files]
+    choices = [
+        [file.stem for file in files],
+        [file.with_suffix("").as_posix() for file in relative],
+        [file.as_posix() for file in relative],
+        [file.as_posix() for file in files],
+    ]
     return unique_names(
-        [
-            [file.stem for file in files],
-            [file.with_suffix("").as_posix() for file in relative],
-            [file.as_posix() for file in relative],
-            [file.as_posix() for file in files],
-        ]
+        [[name + tail for name, tail in zip(one, tails, strict=True)] for one in choices]
     )
 
 

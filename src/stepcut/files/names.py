@@ -1,10 +1,12 @@
-"""Names of videos, files and steps: compare them, and make safe file names; sparse files."""
+"""Names of videos, parts of them, files and steps: compare them; safe file names; sparse files."""
 
+import math
 import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 from unicodedata import normalize
 
 from stepcut.errors import AnnotationError, StepcutError, printable
@@ -21,6 +23,42 @@ _REFUSED = '\n\t\\:*?"<>|'  # characters that some systems do not allow in file 
 _DEVICE = re.compile(r"con|conin\$|conout\$|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]", re.IGNORECASE)
 
 
+_PART = re.compile(r"(.+)#t=(\d+(?:\.\d+)?),(\d+(?:\.\d+)?)", re.DOTALL)
+
+
+class Fragment(NamedTuple):
+    """A recording that is a part of a file, named as a media fragment: line.mp4#t=12.5,48.2.
+
+    Its name is the only place that knows where it is; paths are those of the whole file, and times
+    inside stepcut start at zero.
+
+    >>> Fragment.of("line.mp4#t=12.5,48"), Fragment.of("a.mp4").start
+    (Fragment(whole='line.mp4', start=12.5, end=48.0), 0.0)
+    """
+
+    whole: str
+    start: float = 0.0
+    end: float = math.inf
+
+    @classmethod
+    def of(cls, name: str) -> "Fragment":
+        found = _PART.fullmatch(name)
+        return cls(found[1], float(found[2]), float(found[3])) if found else cls(name)
+
+    def __str__(self) -> str:
+        return f"{self.whole}{self.tail}"
+
+    @property
+    def tail(self) -> str:
+        if math.isinf(self.end):
+            return ""
+        return f"#t={round(self.start, 3):.12g},{round(self.end, 3):.12g}"
+
+    def at(self, whole: str | None) -> str:
+        """Return the address of this part in the file at `whole`, or of it by name."""
+        return str(self._replace(whole=whole or self.whole))
+
+
 def visible(name: str) -> str:
     return printable(name).replace("\n", "%0A").replace("\t", "%09")
 
@@ -31,9 +69,10 @@ def video_name(video: str) -> str:
     >>> video_name("videos/a.b.mp4"), video_name("a.npy"), video_name("01.tent.090617.gopro")
     ('a.b', 'a', '01.tent.090617.gopro')
     """
-    name = visible(video).replace("\\", "/").rsplit("/", 1)[-1]
-    stem, dot, suffix = name.rpartition(".")
-    return stem if dot + suffix.lower() in {*VIDEO_SUFFIXES, *FEATURE_SUFFIXES} else name
+    part = Fragment.of(visible(video).replace("\\", "/").rsplit("/", 1)[-1])
+    stem, dot, suffix = part.whole.rpartition(".")
+    known = dot + suffix.lower() in {*VIDEO_SUFFIXES, *FEATURE_SUFFIXES}
+    return part.at(stem if known else None)
 
 
 def same_video(one: str, other: str) -> bool:

@@ -83,7 +83,7 @@ def write(
     place = Path(path_text(path))
     form = choose_format(format) if format else FORMATS[format_to_write(place)]
     timelines = [
-        replace(each, video=printable(each.video)) for each in _named_apart(as_list(timeline))
+        replace(each, video=printable(each.video)) for each in _named_apart(in_files(timeline))
     ]
     if len(timelines) != 1 and not form.many:
         what = f"{place}: format {form.name!r} stores one video per file, but there are"
@@ -213,7 +213,7 @@ def write_folder(
     ['video1.eaf']
     """
     form = choose_format(format)
-    listed = as_list(timelines)
+    listed = in_files(timelines)
     names = short_names([timeline.video or "video1" for timeline in _named_apart(listed)])
     paths = [
         Path(path_text(folder)) / f"{safe_name(name.replace('/', '_')).name}{form.suffix}"
@@ -239,6 +239,20 @@ def _named_apart(timelines: list[Timeline]) -> list[Timeline]:
         replace(each, video=f"video{n}") if several and not each.video else each
         for n, each in enumerate(timelines, start=1)
     ]
+
+
+def in_files(timelines: AnyTimelines) -> list[Timeline]:
+    """The timelines, with all parts of a file as one, in the time of the file."""
+    found: dict[str, Timeline] = {}
+    listed = as_list(timelines)
+    for place, each in enumerate(listed):
+        whole = each.in_file()
+        key = whole.video if whole is not each else f"{place}#"
+        before = found.get(key, whole)
+        segments = before.segments if before is whole else (*before, *whole)
+        steps = tuple(dict.fromkeys((*before.steps, *whole.steps)))
+        found[key] = replace(whole, segments=segments, steps=steps) if key in found else whole
+    return list(found.values())
 
 
 def as_list(timelines: AnyTimelines) -> list[Timeline]:

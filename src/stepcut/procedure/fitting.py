@@ -21,6 +21,7 @@ from stepcut.errors import OptionError
 from stepcut.features.features import Features
 from stepcut.features.video.sample import frame_at
 from stepcut.files import whole_path
+from stepcut.files.names import Fragment
 from stepcut.methods.arithmetic import best_pairs
 from stepcut.methods.constraints import Constraint, as_constraints
 from stepcut.methods.hierarchy import build_hierarchy
@@ -256,7 +257,10 @@ def words_of_namer(
     for step in range(count):
         rows = {name: np.flatnonzero(numbers == step) for name, numbers in labels.items()}
         frames = (
-            frame_at(path, (float(rows[name][len(rows[name]) // 2]) + 0.5) / rate)
+            frame_at(
+                path,
+                Fragment.of(name).start + (float(rows[name][len(rows[name]) // 2]) + 0.5) / rate,
+            )
             for name, path in videos.items()
             if path and len(rows[name]) and Path(path).is_file()
         )

@@ -28,7 +28,7 @@ from stepcut.annotations import (
 )
 from stepcut.errors import AnnotationError, OptionError, as_items, unknown, wrong
 from stepcut.features.features import Features
-from stepcut.files.names import match_videos, plain, spell
+from stepcut.files.names import Fragment, match_videos, plain, spell
 from stepcut.formats import read_folder, read_transcripts
 from stepcut.formats.common import decode
 from stepcut.methods.constraints import OPEN
@@ -173,6 +173,23 @@ def find_labelled(names: Iterable[str], samples: Mapping[str, int]) -> dict[str,
     return found
 
 
+def in_parts(labels: Read, names: Iterable[str]) -> Read:
+    """Divide the labels of whole files among the recordings that are parts of them."""
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        if (whole := Fragment.of(name).whole) != name:
+            parts.setdefault(whole, []).append(name)
+    divided: dict[str, Timeline | NDArray[Any]] = {}
+    wholes = match_videos([name for name in labels if not Fragment.of(name).tail], parts)
+    for name, one in labels.items():
+        if isinstance(one, Timeline) and name in wholes:
+            inside = {part: one.in_part(part) for part in parts[wholes[name]]}
+            divided |= {part: each for part, each in inside.items() if each.segments}
+        else:
+            divided[name] = one
+    return divided
+
+
 def _count_numbers(videos: Videos, given: Given) -> int | None:
     """None if the labels and transcripts use names."""
     arrays = [np.asarray(one) for one in given.labels.values() if not isinstance(one, Timeline)]
@@ -201,8 +218,9 @@ def _collect(
 
     found: dict[str, Annotation] = {}
     ends: list[lengths.Mismatch] = []
-    for name, video in find_labelled(given.labels, videos.samples).items():
-        one, end = given.labels[name], videos.ends[video]
+    labels = in_parts(given.labels, videos.samples)
+    for name, video in find_labelled(labels, videos.samples).items():
+        one, end = labels[name], videos.ends[video]
         if isinstance(one, Timeline):
             found[video] = annotate(one, video, end, float(videos.rate), given.origin)
             if one.intervals and not one.duration:
@@ -213,7 +231,7 @@ def _collect(
             found[video] = annotate_rows(rows, videos.rate, names, end, given.origin)
     if short := lengths.far_too_short(ends):
         warn_once(short)
-    timelines = {name: one for name, one in given.labels.items() if isinstance(one, Timeline)}
+    timelines = {name: one for name, one in labels.items() if isinstance(one, Timeline)}
     overlaps = {name: pairs for name, one in timelines.items() if (pairs := one.overlapping())}
     for name, pairs in list(overlaps.items())[:1]:
         first, second = pairs[0]

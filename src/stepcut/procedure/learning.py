@@ -16,12 +16,14 @@ from stepcut.checking.rules import RULES_FILE, parse_rules, read_sentences
 from stepcut.errors import NotLearned, OptionError, OutputError, ProcedureError, as_items, wrong
 from stepcut.features.backbones import load_backbone
 from stepcut.features.backbones.runtime import Backbone, choose_device
+from stepcut.features.cycles import check_apart
 from stepcut.features.extract import Source, read_source
 from stepcut.features.features import Failure, Features
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
 from stepcut.files import AnyPath, as_path, cache_dir
-from stepcut.files.names import plain
+from stepcut.files.names import Fragment, match_videos, plain
+from stepcut.formats import read_folder
 from stepcut.methods import METHODS, find_method
 from stepcut.methods.arithmetic import best_pairs
 from stepcut.methods.inputs import StepCount, as_step_count, as_whole_count, plain_numbers
@@ -30,7 +32,7 @@ from stepcut.order.orders import find_alike
 from stepcut.parallel.engine import Engine, open_engine
 from stepcut.plugins import name_of
 from stepcut.procedure import fitting, store
-from stepcut.procedure.folder import check_output, damaged
+from stepcut.procedure.folder import check_output, damaged, is_procedure
 from stepcut.procedure.labels import (
     LabelSource,
     Recipe,
@@ -347,6 +349,31 @@ def _is_there(output: AnyPath, wanted: str) -> bool:
             path=folder,
         )
     return False
+
+
+def read_cycles(recording: AnyPath, cycles: AnyPath) -> list[str]:
+    """Return the cycles of a recording, as a table or its corrected page lists them, for `learn`.
+
+    Examples
+    --------
+    >>> Path("cycles.csv").write_text("start,end,label\\n0,20,cycle\\n21.5,40,cycle\\n")
+    46
+    >>> read_cycles("line.mp4", "cycles.csv")
+    ['line.mp4#t=0,20', 'line.mp4#t=21.5,40']
+    """
+    folder = as_path(cycles)
+    found = read_outline(folder).timelines if is_procedure(folder) else read_folder(str(cycles))
+    name = str(recording)
+    if len(found) > 1 and not (found := {n: found[n] for n in match_videos(found, [name])}):
+        raise OptionError(f"{cycles}: no cycles of {name}. Name it in the column video.")
+    spans = sorted((one.start, one.end) for each in found.values() for one in each.intervals)
+    check_apart(spans, str(cycles))
+    if len(spans) < 2:
+        raise OptionError(
+            f"{cycles}: {len(spans)} cycles; learning compares at least two. Find them: "
+            f"stepcut cycles {shlex.quote(name)} -o {shlex.quote(str(cycles))}"
+        )
+    return [str(Fragment(name, start, end)) for start, end in spans]
 
 
 # ---------- saved procedures

@@ -12,6 +12,7 @@ from stepcut.errors import OptionError, StepcutError
 from stepcut.features.features import Features
 from stepcut.features.find import find_inputs
 from stepcut.files import whole_path
+from stepcut.files.names import Fragment
 from stepcut.methods.inputs import Labels
 from stepcut.methods.method import Method
 from stepcut.procedure.fitting import timeline_of
@@ -70,7 +71,9 @@ def with_videos(learned: Learned, added: Sequence[Features]) -> Learned:
     there: set[str] = set()
     with suppress(StepcutError):  # moved
         there = {whole_path(str(file)) for file in find_inputs(places).files}
-    new = [path for path in paths.values() if path and path not in there]
+    there |= {*places}
+    sources = [Fragment.of(name).at(path) for name, path in paths.items() if path]
+    new = [source for source in sources if source not in there]
     if not any(learned.videos.values()):  # learned from features
         paths = dict.fromkeys(paths)
     digests = {one.name: digest_of(one) for one in added}

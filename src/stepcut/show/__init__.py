@@ -38,12 +38,13 @@ def draw_bar(
         confidence = "" if segment.confidence is None else f", confidence {segment.confidence:.2f}"
         name = escape(segment.step)
         if segment.is_click:
-            tip = f"{name}, click at {clock(segment.start)}{confidence}"
+            tip = f"{name}, click at {clock(segment.start + timeline.offset)}{confidence}"
             pin = f"{left - 5:.1f},0 {left + 5:.1f},0 {left:.1f},{height}"
             shape = f'<polygon points="{pin}" fill="{fill}" stroke="#000" stroke-width="0.5">'
             blocks.append(f"{shape}<title>{tip}</title></polygon>")
         else:
-            tip = f"{name}, {clock(segment.start)} to {clock(segment.end)}{confidence}"
+            first, last = (clock(at + timeline.offset) for at in (segment.start, segment.end))
+            tip = f"{name}, {first} to {last}{confidence}"
             width = max(segment.duration / whole * _WIDTH, 1.0)
             shape = f'x="{left:.1f}" width="{width:.1f}" height="{height}"'
             blocks.append(f'<rect {shape} fill="{fill}"><title>{tip}</title></rect>')

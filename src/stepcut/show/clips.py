@@ -19,7 +19,7 @@ from stepcut.evaluation.times import Times
 from stepcut.features.video.container import blame, key_times, open_video, probe
 from stepcut.features.video.sample import frame_at, sample_frames
 from stepcut.files import cache_dir, whole_file, write_bytes
-from stepcut.files.names import safe_name
+from stepcut.files.names import Fragment, safe_name
 from stepcut.progress import Hook, Stage, silent
 from stepcut.timeline import Timeline
 
@@ -97,8 +97,9 @@ def write_clips(
             keys = key_times(video)
             for place, segment in enumerate(s for s in timeline if step is None or s.step == step):
                 clip = folder / flat(segment.step) / f"{flat(name)}-{place + 1:02d}.mp4"
-                cut_clip(video, segment.start, segment.end, clip, keys)
-                picture = picture_at(video, (segment.start + segment.end) / 2, height=240)
+                start, end = (Fragment.of(name).start + at for at in (segment.start, segment.end))
+                cut_clip(video, start, end, clip, keys)
+                picture = picture_at(video, (start + end) / 2, height=240)
                 write_bytes(clip.with_suffix(".jpg"), picture)
                 yield name, clip
         except VideoError as error:

@@ -18,6 +18,7 @@ import numpy as np
 from stepcut.errors import StepcutError, VideoError, choose
 from stepcut.evaluation.times import Times
 from stepcut.files import AnyPath, as_path, write_bytes, write_text
+from stepcut.files.names import Fragment
 from stepcut.order import graph_of_labels, orders_of_labels
 from stepcut.order.graph import ProcedureGraph
 from stepcut.plugins import needs
@@ -171,7 +172,7 @@ def _pictures(
 ) -> list[Picture]:
     found: list[Picture] = []
     for video, time in moments:
-        path = paths[video]
+        path, time = paths[video], Fragment.of(video).start + time
         if len(found) < most and path is not None and Path(path).is_file():
             with suppress(VideoError):
                 found.append(Picture(video, time, picture_at(path, time, HEIGHT)))

@@ -195,8 +195,9 @@ def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[s
     for _, name, time in sorted(candidates)[:each]:
         path = procedure.videos[name]
         if path is not None and Path(path).exists():
+            shown = procedure.timelines[name].offset + time
             with suppress(VideoError):
-                yield name, time, base64.b64encode(picture_at(path, time, height=360)).decode()
+                yield name, shown, base64.b64encode(picture_at(path, shown, height=360)).decode()
 
 
 def _timelines(procedure: Procedure, compared: Compared | None) -> str:
