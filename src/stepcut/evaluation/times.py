@@ -419,7 +419,7 @@ class Times:
         names = [point.name[-LONGEST:] for point in points[::every]]
         ax.set_xticks(places[::every], names, rotation=30, ha="right", fontsize=8)
         of = "" if self.step == WHOLE else f"{self.step}, "
-        ax.set(ylabel="seconds", title=f"{of}seconds per {self.by}", ylim=(0, None))
+        ax.set(ylabel="seconds", title=f"{of}seconds per {self.by}")
 
     def _draw_stacks(self, ax: Any) -> None:
         paints = {step: colour(number) for number, step in enumerate(self.steps)}

@@ -66,17 +66,24 @@ function chart({ points, mean, limits, takt: limit }) {
   const width = Math.max(answer.clientWidth, 300);
   const lines = [["mean", mean], ["limit", limits?.[0]], ["limit", limits?.[1]], ["takt", limit]]
     .filter(([, value]) => Number.isFinite(value));
-  const most = 1.08 * Math.max(...points.map((one) => one.high), ...lines.map(([, value]) => value));
+  const ends = [...points.flatMap((one) => [one.low, one.high]), ...lines.map(([, value]) => value)];
+  const [least, most] = [Math.min(...ends), Math.max(...ends)];
   const x = (place) => 12 + ((place + 0.5) * (width - 110)) / points.length;
-  const y = (value) => HEIGHT - 20 - ((HEIGHT - 30) * value) / most;
+  const y = (value) => HEIGHT - 34 - ((HEIGHT - 58) * (value - least)) / (most - least || 1);
+  const places = {}; // of words beside the lines, which do not overlap
+  [...lines].sort((one, other) => other[1] - one[1]).reduce((above, line) => {
+    if (line[0] === "takt") return above;
+    places[lines.indexOf(line)] = Math.max(y(line[1]) + 4, above + 13);
+    return places[lines.indexOf(line)];
+  }, 0);
   const name = (words) => (words.length > 16 ? `…${words.slice(-15)}` : words);
   const text = (at, height, words, more) => svg("text", { x: at, y: height, ...more }, words);
   return svg("svg", { class: "run", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img",
     "aria-label": S.runLabel(points.length) },
-    ...lines.flatMap(([kind, value]) => [
+    ...lines.flatMap(([kind, value], place) => [
       svg("line", { class: kind, x1: 12, x2: width - 98, y1: y(value), y2: y(value) }),
       kind === "takt" ? text(14, y(value) - 8, S.lines[kind](value.toFixed(1)), { class: kind })
-        : text(width - 94, y(value) + 4, S.lines[kind](value.toFixed(1)), { class: kind })]),
+        : text(width - 94, places[place], S.lines[kind](value.toFixed(1)), { class: kind })]),
     svg("polyline", { points: points.map((one, place) => `${x(place)},${y(one.seconds)}`).join(" ") }),
     ...points.map((one, place) => point(one, x(place), y)),
     text(12, HEIGHT - 4, name(points[0].name), {}),
@@ -114,8 +121,8 @@ function stacks({ stacks: bars, steps }) {
     ...Object.entries(bars).flatMap(([name, parts]) => [el("span", { class: "soft",
       text: name === "all" ? S.allRecordings : name }),
     el("div", { class: "stack" }, ...parts.map(part))]),
-    classed && el("p", { class: "row" }, ...S.classes.slice(1).map(([kind, text]) =>
-      el("span", { class: `part ${kind}`, text }))));
+    classed ? el("p", { class: "row" }, ...S.classes.slice(1).map(([kind, text]) =>
+      el("span", { class: `part ${kind}`, text }))) : null);
 }
 
 function table({ columns, rows, steps }) {
