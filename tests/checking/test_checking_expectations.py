@@ -85,6 +85,14 @@ def test_normal_videos_exceed_the_limit_as_often_as_is_stated(videos, asked):
     assert np.mean(over) == pytest.approx(promised, abs=0.035)
 
 
+def test_a_rate_that_one_video_decides_on_is_unstable(mixed, monkeypatch):
+    one, kind = mixed.most_unusual[0], "missing step"
+    rates = property(lambda each: {kind: 1.0 if one in each.mistakes else 0.06})
+    assert "Unstable" not in mixed.with_marks([one]).forecast
+    monkeypatch.setattr(Expectations, "detects", rates)
+    assert f"Unstable: without {one}, the rate for {kind} is 100%." in mixed.forecast
+
+
 def test_the_forecast_has_an_interval_and_the_videos_needed(mixed):
     for kind, (low, high) in mixed.ranges.items():
         share = mixed.detects[kind]

@@ -192,6 +192,7 @@ def test_bash_completes(capsys):
         ("stepcut ch", "check", "learn"),
         ("stepcut learn --st", "--strict", "--json"),
         ("stepcut learn --log ", "json", "--steps"),
+        ("stepcut convert a.csv b.eaf --to ", "boris", "--from"),
     ):
         words = line.split(" ")
         asked = f"COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}"

@@ -478,6 +478,8 @@ def test_the_command(tmp_path, run):
     words[2] = str(tmp_path / "rounded.json")
     assert "stir | pour" not in run(*words[:-1], "ann").out  # 3 ms
     write(tmp_path / "soup.csv", Timeline([Segment(0, 1, "pour")]))
+    same = run("agree", tmp_path / "rounded.json", tmp_path / "rounded.json").out
+    assert "Both are the same labels" in same
     told = run("agree", tmp_path / "soup.csv", tmp_path / "apart.json", code=2).err
     assert "no video in common" in told
 

@@ -262,6 +262,8 @@ def test_the_command_compares_folders(tmp_path, monkeypatch, run):
     lines = (tmp_path / "b.csv").read_text(encoding="utf-8-sig").splitlines()
     assert lines[0].startswith("group,step,recordings,count,median s")
     assert (tmp_path / "b.svg").stat().st_size > 1000
+    same = run("compare", folders[0], folders[0], "-p", "any.proc").out
+    assert "3 videos of A and B are the same, such as novices0.npy. Compare different" in same
     told = run("compare", folders[1], tmp_path / "absent", "-p", "any.proc", code=2).err
     assert "is not a folder" in told
     assert "segment" not in told  # told before the work

@@ -89,7 +89,7 @@ def test_json_that_is_none(name, text, tmp_path):
     ("csv", "when,what\n1,2\n", 1, "start, end, step"),
     ("csv", '0,1,"a\nb"\n1,2,\n', 3, "empty"),  # the line of the file, not of the table
     ("csv", "0,1,a\n0,5,pour, then stir\n", 2, "more than 3"),
-    ("csv", "0,1,a,0.9\n", 1, "start,end,label,confidence"),
+    ("csv", "0,1,a,0.9\n", 1, "start,end,step,confidence"),
     ("csv", "0,1,a\n1,2,b\x1b[2J\n", 2, "control"),
     ("egoprocel", "0,1,1 a\n1,2,b\n", 2, "'b'"),
     ("vtt", "00:00.000 --> 00:01.000\na\n", 1, "WEBVTT"),

@@ -39,6 +39,7 @@ PRIORS: Any = np.array([*MEASURES.values()])[:, None]
 # Without labels, reference videos deviate less than new ones, as the steps were found in them:
 # limits at half the rate are exceeded twice as often as asked (benchmarks/reports/check.md)
 OPTIMISM = 2.0
+SWING, SUSPECTS = 0.5, 3  # change of a rate, by which of the most unusual videos
 NAMED = 8  # names of one group that a sentence lists
 
 
@@ -279,13 +280,27 @@ class Expectations:
             f"(90 % interval {100 * low:.0f}–{100 * high:.0f} %)"
             for kind, (low, high) in self.ranges.items()
         )
-        text = f"Expected detection rate with {counted(self.normal)}: {rates}. {self.aside}".strip()
+        text = f"Expected detection rate with {counted(self.normal)}: {rates}."
+        text = " ".join(filter(None, (text, self.unstable, self.aside)))
         if self.promised > self.false_alarms:
             text += (
                 f" False alarms: up to {100 * self.promised:.0f} % of normal videos; "
                 f"for {100 * self.false_alarms:.0f} %, {self._lower}."
             )
         return text
+
+    @property
+    def unstable(self) -> str:
+        """Whether one video decides on a detection rate, of those that differ most."""
+        for name in self.most_unusual[:SUSPECTS]:
+            without = replace(self, mistakes=self.mistakes | {name}).detects
+            for kind, rate in self.detects.items():
+                if abs((other := without.get(kind, rate)) - rate) > SWING:
+                    return (
+                        f"Unstable: without {name}, the rate for {kind} is {other:.0%}. Look at this "
+                        "video first."
+                    )
+        return ""
 
     @property
     def few(self) -> str:

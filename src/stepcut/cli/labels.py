@@ -18,7 +18,7 @@ from stepcut.evaluation.agreement import compare_annotations
 from stepcut.evaluation.compare import compare_groups
 from stepcut.evaluation.times import WHOLE, Times, only_confirmed
 from stepcut.features.find import find_inputs, name_videos, unique_names
-from stepcut.files import as_path, check_place, write_text
+from stepcut.files import as_path, check_place, whole_path, write_text
 from stepcut.files.names import match_videos, spell
 from stepcut.formats import FORMATS, choose_format, format_to_write, left_out, write, write_folder
 from stepcut.order.orders import counted
@@ -54,6 +54,11 @@ def compare(args: argparse.Namespace) -> int:
     steps = list(dict.fromkeys(step for timeline in (*first, *second) for step in timeline.steps))
     labelled = bool(read_outline(args.procedure).annotations.annotated)
     table = compare_groups(first, second, steps, names, labelled)
+    there = {whole_path(str(path)) for path in inputs[1]}
+    both = [path.name for path in inputs[0] if whole_path(str(path)) in there]
+    if both:
+        what = f"{counted(len(both))} of A and B are the same, such as {both[0]}."
+        table.notes.insert(0, f"{what} Compare different recordings.")
     who = f"A is {args.first}, {counted(len(first))}; B is {args.second}, {counted(len(second))}."
     table.notes.insert(0, who)
     common.show_table(table, args.format, args.output)
@@ -187,6 +192,8 @@ def agree(args: argparse.Namespace) -> int:
         )
     )
     table, apart = compare_annotations(first, second, args.tolerance)
+    if not args.annotators and Path(args.first).resolve() == Path(args.second).resolve():
+        table.notes.insert(0, "Both are the same labels, so they agree completely.")
     if args.output:
         write(args.output, list(apart.values()))
     common.show_table(table, args.format, args.table)

@@ -121,7 +121,7 @@ FORMATS: dict[str, Format] = {
 }  # fmt: skip
 
 # Formats of version 0.3 that are gone, and what replaces each.
-REMOVED = {"fiftyone": "write a table with the columns video,start,end,label (csv)"}
+REMOVED = {"fiftyone": "write a table with the columns video,start,end,step (csv)"}
 # the default format of a suffix; when reading, the content may select another
 SUFFIXES: dict[str, str] = {}
 for _form in FORMATS.values():

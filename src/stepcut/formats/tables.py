@@ -267,7 +267,7 @@ def read(rows: Sequence[Row], options: Options) -> list[Timeline]:
         segment = _segment(row, columns, options)
         if any(cell.strip() for cell in row.cells[width:]):
             advice = "Quote names that contain the delimiter, or add a header for all columns"
-            advice += ", such as start,end,label,confidence" if columns == BARE else ""
+            advice += ", such as start,end,step,confidence" if columns == BARE else ""
             raise flaw(f"{row.cells} has more than {width} columns", advice, row.line)
         who = row.cell(columns, "annotator")
         found.setdefault(video, {}).setdefault(who, []).append(segment)
@@ -357,10 +357,10 @@ def _of_datavyu(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def list_rows(timelines: Sequence[Timeline]) -> list[list[str]]:
-    """List `start,end,label`, with confidence if present, and video if there are several."""
+    """List `start,end,step`, with confidence if present, and video if there are several."""
     many = len(timelines) != 1
     scored = any(s.confidence is not None for timeline in timelines for s in timeline)
-    rows = [["video", "start", "end", "label", "confidence"]]
+    rows = [["video", "start", "end", "step", "confidence"]]
     for timeline in timelines:
         if many and not timeline.segments:
             rows.append([timeline.video, "", "", "", ""])
@@ -380,7 +380,7 @@ def write_excel(timelines: Sequence[Timeline], _options: Options) -> bytes:
     header, *rows = list_rows(timelines)
     values = [
         [
-            (cell if name in ("video", "label") else float(cell)) if cell else None
+            (cell if name in ("video", "step") else float(cell)) if cell else None
             for name, cell in zip(header, row, strict=True)
         ]
         for row in rows
