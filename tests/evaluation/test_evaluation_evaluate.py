@@ -3,6 +3,7 @@
 import json
 import shlex
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from stepcut.evaluation.protocols import match_f1
 from stepcut.formats import read, write, write_folder
 from stepcut.paper.datasets import Task, TaskVideo
 from stepcut.procedure.learning import learn
+from stepcut.procedure.lengths import Mismatch, check_lengths, far_too_short
 from stepcut.tables import Spread
 from stepcut.timeline import Segment, Timeline
 
@@ -269,6 +271,23 @@ def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits():
     assert evaluate(procedure, true, ignore_lengths=True).notes
     right = learn(made, steps=2, rate=2, restarts=2)
     assert not [note for note in evaluate(right, true).notes if "lasts" in note]
+
+
+@pytest.mark.parametrize(("shares", "refused", "warned"), [
+    ((0.7, 0.78, 0.85, 0.8), False, False),  # hands rest at the end
+    ((0.55, 0.9, 0.95, 0.8), False, False),
+    ((0.83, 0.83, 0.834, 0.83), True, False),  # 25 rows a second are read as 30
+    ((0.5, 0.5, 0.5, 0.52), True, True),
+])  # fmt: skip
+def test_labels_end_early_by_one_factor_or_as_hands_rest(shares, refused, warned):
+    found = {f"v{n}": Timeline([Segment(0, 100, "a")], 100.0) for n in range(4)}
+    true = {f"v{n}": Timeline([Segment(0, 100 * s, "a")]) for n, s in enumerate(shares)}
+    if refused:
+        with raises(AnnotationError, "labels end at"):
+            check_lengths(found, true, Fraction(1))
+    else:
+        assert check_lengths(found, true, Fraction(1)) == []
+    assert bool(far_too_short([Mismatch("v", 100, 100 * s) for s in shares])) == warned
 
 
 @pytest.mark.parametrize(("setting", "value"), [
