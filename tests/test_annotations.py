@@ -107,7 +107,7 @@ def test_labels_of_a_whole_video_must_fit_the_recipe(order, fits):
             learn()
 
 
-def test_a_recipe_is_a_transcript_for_all_videos():
+def test_a_recipe_is_for_all_videos_and_new_annotations_stand_over_old():
     recipe = (
         RecipeStep("pour"), RecipeStep("bake", optional=True), RecipeStep("stir", any_time=True),
     )  # fmt: skip
@@ -115,9 +115,6 @@ def test_a_recipe_is_a_transcript_for_all_videos():
     own, general = said.constraints({"a": 9, "b": 9}, 1.0, STEPS)
     assert own.transcript == Transcript((1,))
     assert general.transcript == Transcript((0, 2), frozenset({1}), frozenset({1}))
-
-
-def test_new_annotations_stand_over_old_ones():
     pieces = Segment(0, 6, "pour"), Segment(6, 10, "bake")
     of = {"annotated": ((0.0, 10.0),), "origins": (Origin("old.csv"),)}
     old = Annotation(end=10.0, segments=pieces, **of)
@@ -181,7 +178,7 @@ def test_a_method_that_takes_constraints_gets_clicks_and_transcripts(heard):
     assert again.annotations.transcripts.keys() == {ONE, TWO}  # earlier annotations are kept
 
 
-def test_clicks_teach_the_default_method(tmp_path):
+def test_clicks_teach_the_default_method_and_origins_are_kept(tmp_path):
     said = {name: clicks(timeline) for name, timeline in TRUTH.items()}
     taught = sc.learn(VIDEOS, labels=said, **QUICK)
     for name, timeline in said.items():
@@ -189,9 +186,6 @@ def test_clicks_teach_the_default_method(tmp_path):
         assert shown == timeline.sequence()
     taught.save(tmp_path / "a.proc")
     assert sc.load(tmp_path / "a.proc").annotations == taught.annotations
-
-
-def test_where_annotations_come_from(tmp_path):
     file = tmp_path / f"{ONE}.csv"
     sc.write(file, TRUTH[ONE])
     taught = sc.learn(VIDEOS, labels=file, **QUICK)

@@ -137,7 +137,7 @@ def slug(heading):
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text.lower()).strip())
 
 
-def test_links_lead_somewhere():
+def test_links_lead_somewhere_pages_exist_and_commands_are_listed():
     for page in (ROOT / "README.md", *PAGES, *REPORTS):
         text = re.sub(r"```.*?```|`[^`]*`", "", read(page), flags=re.DOTALL)
         for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
@@ -147,9 +147,6 @@ def test_links_lead_somewhere():
             if anchor and file.suffix == ".md":
                 heads = re.findall(r"^#+ (.*)$", read(file), flags=re.MULTILINE)
                 assert anchor in map(slug, heads), f"{page}: {target}"
-
-
-def test_pages_that_the_code_names_exist_and_commands_are_listed():
     package = Path(stepcut.__file__).parent
     for file in (*package.rglob("*.py"), *package.rglob("*.txt")):
         for page in re.findall(r"(?:docs|benchmarks/reports)/[\w-]+\.md", read(file)):
@@ -180,7 +177,7 @@ def test_promises_name_tests_that_exist():
             assert any(part in name for name in names), f"{place}: {part}"
 
 
-def test_docs_for_users_are_short():
+def test_docs_for_users_are_short_and_the_appendix_has_the_constants():
     nav = read(ROOT / "mkdocs.yml").split("nav:")[1]
     listed = set(re.findall(r"[\w/-]+\.md", nav))
     pages = {page.name for page in PAGES} | {"appendix/method.md"}
@@ -189,9 +186,6 @@ def test_docs_for_users_are_short():
     assert sum(words.values()) <= 18_000, words
     assert max(words.values()) <= 1_500, words
     assert len(read(ROOT / "README.md").splitlines()) <= 90
-
-
-def test_the_appendix_has_the_constants_of_the_method():
     rows = re.findall(r"^\| `(\w+)` \| ([\w.]+) \| (\S+) \|", read(APPENDIX), flags=re.MULTILINE)
     assert len(rows) > 30
     for name, module, value in rows:

@@ -134,16 +134,13 @@ def test_a_value_of_a_wrong_kind_is_told_in_a_sentence(procedure, odd, tmp_path,
             call(odd)
 
 
-def test_a_row_of_another_shape_is_told_and_forgotten():
+def test_odd_rows_are_told_and_forgotten_and_numbers_of_numpy_are_numbers(procedure, tmp_path):
     rows = toy_features(videos=3, seed=1, dim=8)[0]
     online = stepcut.learn(rows, steps=3, restarts=2).method.online()
     for odd in (np.zeros(5), np.full(8, np.nan), ["x"] * 8):
         with pytest.raises(FeatureError):
             online.push(odd)
         assert online.push(rows[0][0]).shape == (3,)
-
-
-def test_numbers_of_numpy_are_numbers(procedure, tmp_path):
     assert len(procedure.suggest(np.int64(2))) == 2
     assert procedure.graph.next(np.array([0])) == procedure.graph.next([0])
     assert procedure.guide().push(np.float32(0), ROW.astype(np.float16)).time == 0

@@ -107,7 +107,7 @@ def test_the_command_line_and_config_files_refuse_them(learned, run, tmp_path):
                 sc.load(tmp_path / "p.proc")
 
 
-def test_http_lists_all_settings_and_refuses_wrong_values(learned, tmp_path):
+def test_http_lists_all_settings_as_the_table_in_the_docs(learned, tmp_path):
     space, videos = Workspace(learned), ["rows/v0.npy", "rows/v1.npy"]
     for name, value in OURS:
         if name != "rate":
@@ -120,9 +120,6 @@ def test_http_lists_all_settings_and_refuses_wrong_values(learned, tmp_path):
     assert listed.keys() == described_settings().keys()
     (restarts,) = (one for one in listed["stepcut"] if one["name"] == "restarts")
     assert (restarts["default"], restarts["low"], restarts["high"]) == (24, 1, 10_000)
-
-
-def test_the_table_in_the_docs_is_that_of_the_schema():
     text = (Path(__file__).parents[1] / "docs" / "method.md").read_text()
     for name, one in settings_of(StepCut).items():
         if name not in ("rate", "seed"):

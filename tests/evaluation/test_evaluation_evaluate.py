@@ -503,7 +503,7 @@ def test_the_command(tmp_path, run):
     assert "no video in common" in told
 
 
-def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, run):
+def test_the_command_shows_both_and_tells_a_format_of_one_video_first(tmp_path, monkeypatch, run):
     shown = []
     monkeypatch.setattr(Running, "run", lambda self: (shown.append(self), self._socket.close()))
     monkeypatch.chdir(tmp_path)
@@ -515,9 +515,6 @@ def test_the_command_that_shows_both_can_be_run(tmp_path, monkeypatch, run):
         run(*command, "--no-browser")
         (video,) = shown.pop().viewer.state()["videos"]
         assert (len(video["parts"]), len(video["beside"])) == (len(BOB), len(ANN))
-
-
-def test_a_format_of_one_video_is_told_before_the_table(tmp_path, run):
     write(tmp_path / "two.json", [replace(ANN, video=video) for video in "ab"])
     words = ["agree", *[str(tmp_path / "two.json")] * 2, "-o", str(tmp_path / "apart.eaf")]
     assert run(*words, code=2).out == ""

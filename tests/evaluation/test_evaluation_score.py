@@ -181,7 +181,7 @@ def test_an_empty_cluster_scores_zero_under_paper(protocol):
     assert score([[0] * 4], [[0, 0, 1, 2]], protocol, clusters=1).f1 == pytest.approx(200 / 3)
 
 
-def test_a_step_without_a_cluster_scores_zero_under_strict():
+def test_steps_without_a_cluster_score_zero_and_named_matches_nothing():
     true = [np.array([1] * 5 + [2] * 5)]
     pred = [np.zeros(10, dtype=int)]
     assert score(pred, true).f1 == pytest.approx(100 * (10 / 15) / 2)
@@ -190,9 +190,6 @@ def test_a_step_without_a_cluster_scores_zero_under_strict():
         assert "no cluster = step" in result.explain()
         assert sorted(str(step.cluster) for step in result.per_step) == ["0", "None"]
         assert sorted(step.f1 for step in result.per_step) == pytest.approx([0, 200 / 3])
-
-
-def test_named_needs_the_right_number_and_matches_nothing():
     true = [np.array([1, 1, 2, 2, 0, 0])]
     right = score([np.array([0, 0, 1, 1, -1, -1])], true, "named")
     assert (right.f1, right.mof, right.edit) == (100, 100, 100)

@@ -54,15 +54,12 @@ def test_an_image_model(made, name):
     assert not np.allclose(rows[0], rows[1], atol=1e-3)
 
 
-def test_a_clip_model(made):
+def test_a_clip_model_and_a_folder_of_transformers(made, tmp_path):
     folder, _ = made
     backbone = load_backbone(str(folder / "videomae.onnx"), "cpu")
     assert (backbone.clip_frames, backbone.clip_fps) == (16, 8)
     clips = np.random.default_rng(0).integers(0, 255, (3, 16, 224, 224, 3), dtype=np.uint8)
     assert backbone.extract(clips).shape == (3, 96)
-
-
-def test_a_folder_of_transformers(tmp_path):
     config = transformers.Dinov2Config(**SMALL, patch_size=14, image_size=56)
     transformers.Dinov2Model(config).save_pretrained(tmp_path)
     (tmp_path / "preprocessor_config.json").write_text(

@@ -240,14 +240,11 @@ def test_a_procedure_at_an_address_is_taught_there_and_corrected_here(memory, tm
         sc.load(there)
 
 
-def test_a_name_with_brackets_is_a_name_where_there_is_such_a_file(memory, films):
+def test_names_with_brackets_changed_files_and_old_copies(memory, films, tmp_path, monkeypatch):
     put(films / "v0.mp4", memory / "films" / "take [2].mp4")
     put(films / "v0.mp4", memory / "films" / "take 2.mp4")
     for asked, found in {"take [2].mp4": "take [2].mp4", "take [12].*": "take 2.mp4"}.items():
         assert [path.name for path in find_videos(str(memory / "films" / asked))] == [found]
-
-
-def test_a_changed_file_is_fetched_again_and_old_copies_make_room(memory, tmp_path, monkeypatch):
     file = tmp_path / "x"
     for content in (b"one", b"three"):
         file.write_bytes(content)

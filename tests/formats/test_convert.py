@@ -170,15 +170,12 @@ def test_what_a_person_wrote_is_kept_when_the_file_is_written_again(name, tmp_pa
     assert list(read_folder(tmp_path, rate=10)) == ["tea"]
 
 
-def test_a_write_that_fails_leaves_no_copy(tmp_path):
+def test_a_failed_write_leaves_no_copy_and_files_without_a_video_stay_apart(tmp_path):
     write(tmp_path / "tea.csv", TEA)
     before = (tmp_path / "tea.csv").read_bytes()
     with pytest.raises(AnnotationError):
         write(tmp_path / "tea.csv", [TEA, TEA])
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
-
-
-def test_files_that_name_no_video_stay_apart_in_one_file(tmp_path):
     for name in ("soup", "tea"):
         write(tmp_path / "in" / f"{name}.json", replace(TEA, video=""))
     assert main(["convert", str(tmp_path / "in"), str(tmp_path / "all.csv"), "--quiet"]) == 0

@@ -102,7 +102,7 @@ def test_it_counts_rounds_and_says_when_they_end(rounds):
     assert all(state.alerts == () for state in states)
 
 
-def test_the_past_alone_decides(tiny_task):
+def test_the_past_alone_decides_and_an_array_may_be_used_again(tiny_task):
     rng = np.random.default_rng(0)
     beginning = shares(film([0, 2], rng))
     one = np.concatenate([beginning, shares(film([1, 3], rng))])
@@ -110,16 +110,13 @@ def test_the_past_alone_decides(tiny_task):
     common = len(beginning)
     assert walk(guide(tiny_task), one)[:common] == walk(guide(tiny_task), other)[:common]
     assert walk(guide(tiny_task), one)[:common] == walk(guide(tiny_task), beginning)
-
-
-def test_an_array_may_be_used_again_for_the_next_row():
     videos = made_up_videos()
     procedure = sc.learn(videos[:-1], 3, restarts=2)
     rows, again = videos[-1], np.empty(8)
-    guide, states = procedure.guide(), []
+    follower, states = procedure.guide(), []
     for time, row in enumerate(rows):
         again[:] = row
-        states.append(guide.push(time, again))
+        states.append(follower.push(time, again))
     assert states == walk(procedure.guide(), rows)
 
 

@@ -198,7 +198,7 @@ def test_what_comes_next_waits_for_its_preconditions_and_ends():
     assert graph.after(0) == {1, 2, 3}
 
 
-def test_cycles_end_after_the_usual_number():
+def test_cycles_end_after_the_usual_number_and_no_step_is_impossible():
     graph = learn_graph([[0, *[1, 2] * 4, 3]] * 12)
     following = [graph.next([0, *[1, 2] * rounds])[0][0] for rounds in range(1, 5)]
     assert following == [1, 1, 1, 3]
@@ -211,9 +211,6 @@ def test_cycles_end_after_the_usual_number():
         assert ProcedureGraph.from_json(graph.to_json()) == graph
     varied = learn_graph([[0, *[1, 2] * rounds, 3] for rounds in (1, 2) for _ in range(6)])
     assert dict(varied.next([0, 1, 2]))[3] > 0.4, "half of the videos go on after one"
-
-
-def test_where_what_was_done_may_be_mistaken_no_step_is_impossible():
     graph = learn_graph([[0, 1, 2, 3]] * 12)
     sure, doubtful = (next_weights(graph, {0: 1}, [0], least) for least in (0.0, 0.05))
     assert max(sure, key=sure.get) == max(doubtful, key=doubtful.get) == 1

@@ -107,11 +107,9 @@ def engine():
     assert not ray.is_initialized()
 
 
-def test_answers_failures_and_deaths(engine, tmp_path):
+def test_answers_failures_deaths_and_cancelling(engine, tmp_path):
     check_answers(engine, tmp_path, "the worker process died, 2 times")
 
-
-def test_nobody_writes_once_cancelling_has_ended(engine, tmp_path):
     def enough(_number, _answer):
         raise KeyboardInterrupt
 

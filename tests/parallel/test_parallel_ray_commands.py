@@ -96,7 +96,7 @@ def contents(folder):
     }
 
 
-def test_features(both):
+def test_features_and_learn(both):
     words = "features in/films in/bad.mp4 -o OUT --cache OUT/cache --device cpu --quiet"
     here, there = both(*words.split(), code=2)
     for folder in (Path(), Path("cache", "features")):
@@ -106,9 +106,6 @@ def test_features(both):
         )
         assert made == other
         assert len(made) == 4
-
-
-def test_learn(both):
     words = "learn in/films --cache OUT/cache -o OUT/a.proc --device cpu"
     here, there = both(*words.split(), *QUICK)
     assert sc.load(here / "a.proc") == sc.load(there / "a.proc")

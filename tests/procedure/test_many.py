@@ -31,16 +31,13 @@ def root(tmp_path_factory):
     return root
 
 
-def test_an_old_call_for_many_tasks_answers_with_the_loop(capsys):
+def test_old_calls_for_many_tasks_are_answered_and_rates_may_be_fractions(capsys, root, tmp_path):
     with pytest.raises(SystemExit):
         main(["learn", "--tasks", "kitchen/"])
     assert 'for d in ROOT/*/; do stepcut learn "$d"; done' in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["check", "a.proc", "b.mp4", "--tasks", "kitchen/"])
     assert "it is an option of stepcut experiment." in capsys.readouterr().err
-
-
-def test_the_rate_of_features_may_be_a_fraction(root, tmp_path):
     words = ["learn", str(root / "bread"), "--rate", "30000/1001", "-o", str(tmp_path / "a.proc")]
     words += [*WORDS]
     assert main(words) == 0

@@ -35,14 +35,11 @@ def procedure(learned, tmp_path):
     return sc.load(tmp_path / "copy.proc")
 
 
-def test_a_boundary_lies_where_two_steps_are_equally_likely():
+def test_boundaries_lie_between_rows_and_answers_end_with_the_video(procedure, videos):
     probabilities = np.array([[0.9, 0.1], [0.6, 0.4], [0.1, 0.9], [0.1, 0.9]])
     share = np.log(1.5) / (np.log(1.5) + np.log(9))
     found = row_edges(np.array([0, 0, 1, -1]), probabilities)
     assert found.tolist() == pytest.approx([0, 1, 1.5 + share, 3, 4])
-
-
-def test_check_guide_and_plan_answer_up_to_the_end_of_the_video(procedure, videos):
     name, rows = next(iter(procedure.learned.timelines)), 40
     seen = np.random.default_rng(0).normal(size=(rows, *procedure.config.shape)).astype(np.float32)
     for stated, end in ((39.2, 39.2), (38.0, 39.5), (40.0, 40.0)):  # the second one is impossible

@@ -79,7 +79,7 @@ def export_args(learned, target, what):
     return {**own, "wish": wish, "target": str(target)}
 
 
-def test_a_link_that_comes_after_the_request_is_not_followed(work, learned):
+def test_a_link_that_comes_after_the_request_or_an_earlier_revision_is_refused(work, learned):
     target = learned.parent / "toy-export"
     target.mkdir()
     (target / "times.csv").symlink_to(work.parent / "outside" / "private.csv")
@@ -88,9 +88,6 @@ def test_a_link_that_comes_after_the_request_is_not_followed(work, learned):
     assert (state["state"], "is a link" in state["error"]) == ("failed", True)
     assert tree(work.parent / "outside") == before
     assert not list(learned.parent.glob(".*.part"))
-
-
-def test_an_export_of_an_earlier_revision_is_refused(work, learned):
     args = export_args(learned, work / "toy-export", "plan")
     state = run_here(queue("export", {**args, "fingerprint": "of another revision"}, learned))
     assert "learned again" in state["error"]

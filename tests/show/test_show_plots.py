@@ -107,16 +107,13 @@ def test_embedding_map_of_a_procedure_that_was_learned_from_feature_files(tmp_pa
         plots.embedding(sc.load(tmp_path / "a.proc"))
 
 
-def test_impossible_plots_are_refused(procedure, tmp_path):
+def test_impossible_plots_are_refused_and_things_draw_themselves(procedure, tmp_path):
     with raises(OptionError, ".png, .svg, .pdf"):
         plots.save(plots.timelines(FOUND), tmp_path / "a.gif")
     with raises(NotLearned, "no loss curve"):
         plots.loss(procedure)
     procedure.method.curve_ = Curve(("loss",), [[2.0], [1.0]])
     assert plots.loss(procedure).axes[0].get_xlabel() == "iteration"
-
-
-def test_things_draw_themselves_and_are_data_frames(procedure):
     hostile = Timeline([Segment(0, 1, "<script>")], duration=2)
     assert "<script>" not in hostile._repr_html_()
     assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_html_()

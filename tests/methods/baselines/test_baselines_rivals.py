@@ -42,15 +42,12 @@ def test_choices_distances_costs_and_orders_by_hand():
     assert time_order([np.array([3, 3, 0, 0]), np.array([3, 0])], 5).tolist() == [3, 0, 1, 2, 4]
 
 
-def test_the_same_seed_gives_the_same_centres_on_many_cores(monkeypatch):
+def test_k_means_is_the_same_on_many_cores_and_its_time_prior_a_dimension(monkeypatch):
     rows = np.random.default_rng(0).normal(size=(6000, 16)).astype(np.float32)
     find_means(rows[:9], 9, 0, 1)  # what is to be limited is loaded
     monkeypatch.setenv("OMP_NUM_THREADS", "8")  # as many as that, also on a machine of two cores
     with threadpool_limits(8, user_api="openmp"):
         assert len({find_means(rows, 9, 0, 1).tobytes() for _ in range(4)}) == 1
-
-
-def test_the_time_prior_of_k_means_is_a_dimension():
     rows = np.ones((10, 3), dtype=np.float32)
     timed = append_time(rows, 2.0)
     np.testing.assert_allclose(timed[:, 3], 2 * (np.arange(10) + 0.5) / 10)

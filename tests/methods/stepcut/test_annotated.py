@@ -78,7 +78,7 @@ def test_labelled_videos_are_seen_less_surely_when_they_are_left_out():
     assert sure[0] < sure[1] - 0.05  # 0.78 and 0.88
 
 
-def test_background_is_what_a_person_calls_background(kitchen):
+def test_background_as_called_and_steps_of_other_motion_are_taught(kitchen):
     rows, true = kitchen
     without = [np.where(labels == 2, BACKGROUND, labels) for labels in true]
     learned = StepCut(steps=len(STEPS), rate=RATE, restarts=4).fit(
@@ -86,9 +86,6 @@ def test_background_is_what_a_person_calls_background(kitchen):
     )
     there = true[5] == 2
     assert (learned.labels_[5][there] == BACKGROUND).mean() > 0.5
-
-
-def test_steps_that_differ_in_motion_alone_are_taught_apart():
     """Pictures that go 0 to 1 and back to 0: the same pictures in both steps, in opposite order."""
     rng = np.random.default_rng(0)
     swing = np.concatenate([np.linspace(0, 1, 12), np.linspace(1, 0, 12)])

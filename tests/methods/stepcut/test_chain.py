@@ -402,7 +402,7 @@ def _made(noise, rows):
     return [centre(video + noise * rng.normal(size=video.shape)) for video in videos]
 
 
-def test_noisy_features_are_smoothed_over_a_quarter_of_a_step_and_many_short_videos_over_less():
+def test_noise_is_smoothed_less_in_many_short_videos_and_steps_are_ordered():
     assert choose_width(_made(3.0, 80), 5) == 20
     little, less = choose_width(_made(0.7, 80), 5), choose_width(_made(0.3, 80), 5)
     # Where smoothing takes n and leaves s, sqrt(n / s): the noise is 0.49, then 0.09, against steps of about 1.
@@ -412,9 +412,6 @@ def test_noisy_features_are_smoothed_over_a_quarter_of_a_step_and_many_short_vid
     centres = np.random.default_rng(0).normal(size=(6, 16))
     rows = centre(centres[np.arange(12) // 2]).astype(np.float32)
     assert 0.25 <= choose_width([rows] * 100, 6) <= 0.5
-
-
-def test_steps_that_come_once_are_ordered_by_their_mean_time_and_cycles_by_their_first():
     once = [np.repeat([1, 0, 2], 10)] * 3
     assert usual_times(once, 3, 1).argsort().tolist() == [1, 0, 2]
     cycles = [np.array([2, 0, 1, 2, 0, 1, 2, 0])] * 3

@@ -181,7 +181,7 @@ def test_fewer_rows_than_steps_are_usual(steps, found):
     assert StepCut(steps=steps, rate=0.001, restarts=3).fit(videos).steps_ <= found
 
 
-def test_the_rate_of_the_features_does_not_change_the_steps(plain, learned):
+def test_the_rate_changes_no_step_and_many_videos_join_later(plain, learned, monkeypatch):
     times = 3
     rows = [np.repeat(video, times, axis=0) for video in plain[0]]
     often = StepCut(steps=6, rate=times * RATE, restarts=9).fit(rows)
@@ -190,9 +190,6 @@ def test_the_rate_of_the_features_does_not_change_the_steps(plain, learned):
         for a, b in zip(learned.labels_, often.labels_, strict=True)
     ]
     assert np.mean(same) > 0.85  # another seed agrees by 0.81 to 1
-
-
-def test_more_videos_than_take_part_in_discovery_join_later(monkeypatch):
     rows, _timelines = toy_features(videos=12, rate=1.0, seed=3)
     every = StepCut(steps=6, restarts=6).fit(rows)
     monkeypatch.setattr("stepcut.methods.stepcut.learning.MANY", 8)
