@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from backbone_kit import load_on
 from errors_kit import raises
-from resnet_weights import random_resnet
+from resnet_weights import load_on, random_resnet
 from safetensors.numpy import save_file
 
 import stepcut as sc

@@ -6,7 +6,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from backbone_kit import load_on
+from resnet_weights import load_on
 
 from stepcut.features.backbones import load_backbone
 from stepcut.features.extract import extract

@@ -1,9 +1,12 @@
-"""Random weights of a ResNet-50, with as many stages as a test needs."""
+"""Built-in networks on each runtime, and random weights of a ResNet-50 with as many stages as needed."""
 
 import numpy as np
 from safetensors.numpy import save_file
 
+from stepcut.features.backbones import BACKBONES
 from stepcut.features.backbones.networks import BLOCKS
+from stepcut.features.backbones.runtime import Place
+from stepcut.features.spec import as_spec
 
 
 def random_resnet(stages=3, seed=0):
@@ -38,3 +41,7 @@ def random_resnet(stages=3, seed=0):
 def resnet_file(path, stages=3):
     save_file(random_resnet(stages), path)
     return path
+
+
+def load_on(runtime, name="efficientnet-lite0", **settings):
+    return BACKBONES[name](as_spec(name, **settings), Place("cpu", runtime))

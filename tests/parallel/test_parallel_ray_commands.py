@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from parallel_kit import RAY
 
 import stepcut as sc
-from stepcut.cli.main import main
+from stepcut.cli.main import COMMANDS, main, make_parser
 from stepcut.formats import write_folder
 from stepcut.parallel.engine import Ray, import_ray
 
@@ -164,3 +165,25 @@ def test_experiment_on_given_features(both):
     both(*words, "--out", "OUT", "--quiet")
     # Nothing twice.
     assert {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()} == before
+
+
+FILE = Path(__file__).resolve().parents[2] / "examples" / "cluster" / "ray-cluster.yaml"
+
+
+def test_the_cluster_file_is_one_that_ray_takes():
+    import ray.autoscaler
+    import yaml
+    from jsonschema import validate
+
+    text = FILE.read_text()
+    config = yaml.safe_load(text)
+    schema = Path(ray.autoscaler.__file__).parent / "ray-schema.json"
+    validate(config, json.loads(schema.read_text()))
+    types = config["available_node_types"]
+    assert config["head_node_type"] in types
+    assert sum(each["max_workers"] for each in types.values()) <= config["max_workers"]
+    start, end = re.search(r"#\s+(stepcut .*\\\n)#\s+(.*)\n", text).groups()
+    words = shlex.split(start.replace("\\\n", " ") + end)
+    assert (words[0], words[1] in COMMANDS) == ("stepcut", True)
+    args = make_parser(words[1]).parse_args(words[2:])
+    assert (args.engine, args.address) == ("ray", "auto")

@@ -220,6 +220,7 @@ def test_new_videos_in_a_watched_folder_are_checked_once(app, root):
     (root / "line").mkdir()
     assert app.post(place, {"folder": "line"}).json()["folder"] == "line"
     shutil.copy(root / "kitchen" / "broken.mp4", root / "line" / "new.mp4")
+    os.utime(root / "line" / "new.mp4", (1, 1))  # it has stopped growing
 
     def checks():
         return [job for job in app.get("api/jobs").json()["jobs"] if job["kind"] == "check"]

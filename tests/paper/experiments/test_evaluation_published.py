@@ -1,4 +1,4 @@
-"""Evidence for the protocols: EgoProceL annotations reproduce published rows."""
+"""The real annotations reproduce published rows and statistics."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,8 @@ import pytest
 from stepcut.evaluation import score
 from stepcut.evaluation.clock import put_on_one_clock
 from stepcut.evaluation.compare import baseline
+from stepcut.paper.datasets import DATASETS, load
+from stepcut.paper.datasets.dataset import count
 from stepcut.paper.datasets.egoprocel import TASKS
 from stepcut.paper.experiments.results import read_published
 from stepcut.timeline import Timeline
@@ -13,20 +15,13 @@ from stepcut.timeline import Timeline
 pytestmark = pytest.mark.data
 
 PARTS = ["CMU-MMAC", "EGTEA", "MECCANO", "EPIC-Tents", "PC Assembly", "PC Disassembly"]
-# The lists of CMU-MMAC hold all views and were collapsed, so its rows are approximate.
-SOUND = PARTS[1:]
-
 # The means over the parts, by the authors' evaluator and by HiERO's on the same labels.
 ONE_CLUSTER = (9.2, 7.1)
 ONE_CLUSTER_PER_VIDEO = (10.1, 7.8)
 
-Labels = list[np.ndarray]
-
 
 @pytest.fixture(scope="module")
 def parts(shared_data):
-    from stepcut.paper.datasets import load
-
     found = {part: [] for part in PARTS}
     for task in load("egoprocel", shared_data / "egoprocel"):
         true = {name: timeline for name, timeline in task.timelines.items() if len(timeline)}
@@ -68,3 +63,36 @@ def test_the_published_random_rows_of_cmu_come_out(parts, row):
 def test_one_cluster_scores_what_the_authors_evaluators_give(parts, protocol, expected):
     each = [figures(parts[part], "one-cluster", 7, protocol) for part in PARTS]
     assert np.mean(each, axis=0) == pytest.approx(expected, abs=0.06)
+
+
+def test_egoprocel_statistics_are_the_published_ones(shared_data):
+    tasks = load("egoprocel", shared_data / "egoprocel")
+    assert len(tasks) == 16
+    for task in tasks:
+        published, counted = DATASETS["egoprocel"].tasks[task.name], count([task])
+        assert counted.foreground == pytest.approx(published.foreground, abs=0.02), task.name
+        if not TASKS[task.name].defects:
+            assert counted.videos == published.videos
+            assert counted.steps == published.steps
+            assert counted.missing == pytest.approx(published.missing, abs=0.03), task.name
+            assert counted.repeated == pytest.approx(published.repeated, abs=0.03), task.name
+    assert count(tasks).hours == pytest.approx(62, abs=2)  # three videos of MECCANO are absent
+
+
+def test_captaincook4d(shared_data):
+    tasks = load("captaincook4d", shared_data / "captaincook4d")
+    assert {task.name: (len(task), len(task.steps)) for task in tasks} == {
+        "Microwave Egg Sandwich": (18, 12),
+        "Spiced Hot Chocolate": (16, 7),
+        "Microwave French Toast": (14, 11),
+        "Tomato Mozzarella Salad": (18, 9),
+        "Scrambled Eggs": (16, 23),
+    }
+    for task in tasks:
+        assert {step for edge in task.graph for step in edge} <= set(task.steps)
+        for video in task:
+            assert max(s.end for s in video.timeline) <= video.duration
+            for backbone in video.features:
+                assert abs(len(video.read_features(backbone)) - video.duration) <= 2
+    errors = [what for task in tasks for video in task for _, what in video.errors]
+    assert errors.count("missing step") == 59
