@@ -240,7 +240,7 @@ def test_a_procedure_at_an_address_is_taught_there_and_corrected_here(memory, tm
         sc.load(there)
 
 
-def test_names_with_brackets_changed_files_and_old_copies(memory, films, tmp_path, monkeypatch):
+def test_names_with_brackets_and_changed_files(memory, films, tmp_path):
     put(films / "v0.mp4", memory / "films" / "take [2].mp4")
     put(films / "v0.mp4", memory / "films" / "take 2.mp4")
     for asked, found in {"take [2].mp4": "take [2].mp4", "take [12].*": "take 2.mp4"}.items():
@@ -250,6 +250,9 @@ def test_names_with_brackets_changed_files_and_old_copies(memory, films, tmp_pat
         file.write_bytes(content)
         put(file, memory / "x")
         assert local(memory / "x").read_bytes() == content
+
+
+def test_old_copies_make_room(memory, tmp_path, monkeypatch):
     monkeypatch.setattr("stepcut.files._MOST", 25)
     (tmp_path / "x").write_bytes(b"0123456789")
     kept = []
