@@ -404,12 +404,8 @@ def test_slices_round_trip_and_damage_is_refused(learned):
     usual = record["usual"]
     (rows, steps), *others = usual["slices"]
     wrong_steps = ([*steps[1:]], *([wrong, *steps[1:]] for wrong in (-2, 10**9, 10**30)))
-    wrong_rows = (
-        [[2000] * 8] * SLICES,
-        [[float("nan")] * 8] * SLICES,
-        [row[1:] for row in rows],
-        rows[0],
-    )
+    wrong_rows = [[[value] * 8] * SLICES for value in (2000, math.nan)]
+    wrong_rows += [[row[1:] for row in rows], rows[0]]
     damage = [*([rows, one] for one in wrong_steps), *([one, steps] for one in wrong_rows)]
     for damaged in (*damage, [[[]], []], [rows], None):
         with pytest.raises(ProcedureError, match=r"check.json is damaged"):

@@ -44,10 +44,8 @@ def truth(videos=4):
 
 
 def renamed(timelines):
-    return {
-        name: t.rename({"pour": "step 2", "stir": "step 0", "serve": "step 1"})
-        for name, t in timelines.items()
-    }
+    names = {"pour": "step 2", "stir": "step 0", "serve": "step 1"}
+    return {name: t.rename(names) for name, t in timelines.items()}
 
 
 def test_a_perfect_prediction_is_perfect_whatever_its_names():
@@ -80,10 +78,7 @@ def test_rates_are_compared_in_seconds_and_baselines_have_the_length_of_the_anno
 
 def test_several_seeds_give_mean_and_deviation():
     true = truth()
-    worse = {
-        name: Timeline([Segment(0, t.end, "pour")], t.duration, steps=STEPS)
-        for name, t in true.items()
-    }
+    worse = {n: Timeline([Segment(0, t.end, "pour")], t.duration, STEPS) for n, t in true.items()}
     table = evaluate([true, worse], true)
     cell = table.rows[0][1]
     assert isinstance(cell, Spread)

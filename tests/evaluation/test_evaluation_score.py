@@ -335,10 +335,7 @@ def stretches(labels):
 def hits_by_sets(pred, true, overlap):
     actual, taken = stretches(true), set()
     for step, frames in stretches(pred):
-        ious = [
-            len(frames & other) / len(frames | other) if same == step else 0.0
-            for same, other in actual
-        ]
+        ious = [(one == step) * len(frames & other) / len(frames | other) for one, other in actual]
         if ious and max(ious) >= overlap and max(ious) > 0:
             taken.add(ious.index(max(ious)))
     return len(taken)

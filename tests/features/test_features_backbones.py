@@ -306,10 +306,8 @@ def test_what_torch_wrote_is_read_exactly(wrap, tmp_path):
 
 
 def test_the_weights_of_the_default_backbone_are_those_that_torch_reads():
-    ours, theirs = (
-        networks.package_weights(),
-        torch.load(networks.weights_file(), weights_only=True),
-    )
+    ours = networks.package_weights()
+    theirs = torch.load(networks.weights_file(), weights_only=True)
     assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
 

@@ -75,10 +75,7 @@ def test_a_second_run_does_no_work(folder, tmp_path):
     rows = sum(len(f.rows) for f in one)
     assert first.seen == rows
     assert {thread for _, thread in events} == {threading.get_ident()}
-    assert [stage for stage, _ in groupby(event.stage for event, _ in events)] == [
-        "look",
-        "features",
-    ]
+    assert [each for each, _ in groupby(one.stage for one, _ in events)] == ["look", "features"]
     last, _ = events[-1]
     assert (last.finished, last.done, last.total, last.unit) == (True, rows, rows, "frames")
     events.clear()

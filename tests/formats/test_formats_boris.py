@@ -14,10 +14,7 @@ POUR, STIR, TAP = Segment(1.5, 4.0, "pour"), Segment(3.0, 9.0, "stir"), Segment(
 
 def put_project(folder, **observation):
     kinds = {"tap": "Point event", "stir": "State event", "pour": "State event"}
-    conf = [
-        {"type": kind, "key": code[0], "code": code, "modifiers": {}}
-        for code, kind in kinds.items()
-    ]
+    conf = [{"type": kind, "key": c[0], "code": c, "modifiers": {}} for c, kind in kinds.items()]
     record = {
         "project_format_version": "7.0",
         "behaviors_conf": dict(zip("012", conf, strict=True)),
@@ -76,10 +73,8 @@ def test_the_time_offset_of_an_observation_is_taken_off(tmp_path):
     path, _ = put_project(tmp_path, events=moved, **{"time offset": 100.0})
     assert read(path).segments == (POUR, STIR, TAP)
     head = "Observation id,Time offset (s),Subject,Behavior,Behavior type,Time,Media file name"
-    rows = [
-        ("x", 100.0, "", "pour", kind, time, "tea.mp4")
-        for kind, time in (("START", 101.5), ("STOP", 104.0))
-    ]
+    times = (("START", 101.5), ("STOP", 104.0))
+    rows = [("x", 100.0, "", "pour", kind, time, "tea.mp4") for kind, time in times]
     assert read(put_table(tmp_path, head, rows)).segments == (POUR,)
 
 
@@ -102,11 +97,8 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset, tmp_pat
     put("3.500;10.000;9.000")
     found = read_folder(tmp_path)
     assert found["a"].segments == (Segment(1.5, 3.5, "pour"),)
-    assert found["b"].segments == (
-        Segment(0, 1.5, "stir"),
-        Segment(0, 10, "pour"),
-        Segment(1, 1, "tap"),
-    )
+    shown = Segment(0, 1.5, "stir"), Segment(0, 10, "pour"), Segment(1, 1, "tap")
+    assert found["b"].segments == shown
     assert found["c"].segments == (Segment(0, 1, "pour"), Segment(2, 3, "pour"))
     # If the start of a video is unknown, a state must stop in the video in which it starts.
     put("")
@@ -141,11 +133,7 @@ def test_two_observations_of_one_film_are_told_apart(tmp_path):
     observations["tea, bob"] = {**observations["first try"], "events": events}
     path.write_text(json.dumps(record))
     times = {"first try": {"START": 1.5, "STOP": 4}, "tea, bob": {"START": 1, "STOP": 5}}
-    rows = [
-        (name, "pour", kind, times[name][kind], "tea.mp4")
-        for kind in ("START", "STOP")
-        for name in times
-    ]
+    rows = [(n, "pour", k, times[n][k], "tea.mp4") for k in ("START", "STOP") for n in times]
     table = put_table(tmp_path, "Observation id,Behavior,Behavior type,Time,Media file name", rows)
     for file in (path, table):
         with raises(AnnotationError, "'first try', 'tea, bob'"):
@@ -159,11 +147,8 @@ def test_two_films_one_after_the_other(tmp_path):
     two = {"media_info": {"length": {"a.mp4": 3.5, "b.mp4": 10}}, "file": {"1": ["a.mp4", "b.mp4"]}}
     found = read_folder(put_project(tmp_path, **two)[0])
     assert found["a"].segments == (Segment(1.5, 3.5, "pour"), Segment(3.0, 3.5, "stir"))
-    assert found["b"].segments == (
-        Segment(0, 0.5, "pour"),
-        Segment(0, 5.5, "stir"),
-        Segment(1, 1, "tap"),
-    )
+    shown = Segment(0, 0.5, "pour"), Segment(0, 5.5, "stir"), Segment(1, 1, "tap")
+    assert found["b"].segments == shown
     taps = [[time, "", "tap", "", ""] for time in (0, 3.5, 13.5)]
     found = read_folder(put_project(tmp_path, **two, events=taps)[0])
     assert [[s.start for s in found[name]] for name in "ab"] == [[0], [0, 10]]

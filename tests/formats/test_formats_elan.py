@@ -62,10 +62,7 @@ def check_schema(path):
     names = [e.attrib[k] for e in root.iter() for k in IDS if k in e.attrib]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[A-Za-z_][\w.-]*", name) for name in names)  # xsd:ID
-    slots = {
-        slot.attrib["TIME_SLOT_ID"]: int(slot.attrib["TIME_VALUE"])
-        for slot in root.iter("TIME_SLOT")
-    }
+    slots = {e.get("TIME_SLOT_ID"): int(e.get("TIME_VALUE")) for e in root.iter("TIME_SLOT")}
     assert list(slots.values()) == sorted(slots.values())
     types = {e.attrib["LINGUISTIC_TYPE_ID"]: e.attrib for e in root.iter("LINGUISTIC_TYPE")}
     vocabularies = {each.attrib["CV_ID"] for each in root.iter("CONTROLLED_VOCABULARY")}

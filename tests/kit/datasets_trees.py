@@ -46,10 +46,8 @@ def egoprocel_json(root):
 
     def task(handles, lists):
         names = ("hdl_actions", "hdl_start_times", "hdl_end_times")
-        return {
-            "handles": handles,
-            **dict(zip(names, map(list, zip(*lists, strict=True)), strict=True)),
-        }
+        columns = map(list, zip(*lists, strict=True))
+        return {"handles": handles, **dict(zip(names, columns, strict=True))}
 
     first = frames(("1", 10, 20), ("2", 30, 50), last=99)
     early = frames(("1", 10, 20), last=25)  # this camera stopped early
@@ -104,14 +102,9 @@ def procel_tree(root):
     )
     coffee = root / "ProceL_dataset" / "make_coffee"
     coffee.mkdir(parents=True)
-    savemat(
-        coffee / "data.mat",
-        {"grammar": cell(["grind coffee", "pour water"]), "key_steps_time": times},
-    )
-    put(
-        coffee / "readme.txt",
-        "1\tcoffee_0001\thttp://example.org\n2\tcoffee_0002\thttp://example.org\n",
-    )
+    made = {"grammar": cell(["grind coffee", "pour water"]), "key_steps_time": times}
+    savemat(coffee / "data.mat", made)
+    put(coffee / "readme.txt", "1\tcoffee_0001\thttp://a.org\n2\tcoffee_0002\thttp://b.org\n")
     tire = root / "ProceL_dataset" / "change_tire"
     put(tire / "mapping.txt", "1 brake_on\n2 raise_jack\n")
     put(tire / "annotations" / "tire_0001.csv", "1,0.00,2.00\n2,3.00,4.50\n")

@@ -16,11 +16,8 @@ from stepcut.features.features import read_rows
 
 
 def stored(cache):
-    return {
-        file.name: file.read_bytes()
-        for file in (cache / "features").iterdir()
-        if file.name[0] != "."
-    }
+    files = (cache / "features").glob("[!.]*")
+    return {file.name: file.read_bytes() for file in files}
 
 
 class Crash(Logged):

@@ -19,10 +19,8 @@ def picture(number):
 
 def number_of(image):
     width = image.shape[1]
-    values = [
-        float(image[:, int((p + 0.3) * width / 4) : int((p + 0.7) * width / 4)].mean())
-        for p in range(4)
-    ]
+    places = [(int((p + 0.3) * width / 4), int((p + 0.7) * width / 4)) for p in range(4)]
+    values = [float(image[:, first:last].mean()) for first, last in places]
     return sum(round((value - 30) / 65) * 4**place for place, value in enumerate(values))
 
 

@@ -40,10 +40,8 @@ def split(unit):
     head, body = unit[0], unit[1:]
     pieces = [body[at : at + LARGEST] for at in range(0, len(body), LARGEST)]
     ends = {0: 0x80, len(pieces) - 1: 0x40}
-    return [
-        bytes([head & 0xE0 | 28, head & 0x1F | ends.get(n, 0)]) + piece
-        for n, piece in enumerate(pieces)
-    ]
+    heads = [bytes([head & 0xE0 | 28, head & 0x1F | ends.get(n, 0)]) for n in range(len(pieces))]
+    return [one + piece for one, piece in zip(heads, pieces, strict=True)]
 
 
 class RtspCamera:

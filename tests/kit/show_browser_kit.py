@@ -17,10 +17,8 @@ def launched():
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="needs Playwright: pip install 'stepcut[browser]'"
     )
-    program = next(
-        (path for name in ("chromium", "google-chrome", "chrome") if (path := shutil.which(name))),
-        None,
-    )
+    found = map(shutil.which, ("chromium", "google-chrome", "chrome"))
+    program = next(filter(None, found), None)
     if program is None:
         pytest.skip("needs Chromium, which is not installed: apt install chromium")
     with playwright.sync_playwright() as driver:

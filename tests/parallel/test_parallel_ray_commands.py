@@ -90,11 +90,8 @@ def alike(text):
 
 
 def contents(folder):
-    return {
-        str(file.relative_to(folder)): file.read_bytes()
-        for file in sorted(folder.rglob("*"))
-        if file.is_file()
-    }
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 def test_features_and_learn(both):

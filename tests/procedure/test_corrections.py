@@ -460,10 +460,8 @@ def test_labels_of_rows_end_with_a_video_that_ends_within_the_last_row(labels, c
     end = len(labels) - cut
     made = annotate_rows(np.array(labels), 1, ["pour", "stir"], end, Origin(PYTHON))
     assert all(0 <= one.start <= one.end <= end for one in made.segments)
-    assert all(
-        one.end <= end
-        for one in Timeline.from_labels(np.maximum(labels, -1), 1, ["pour", "stir"], end)
-    )
+    timeline = Timeline.from_labels(np.maximum(labels, -1), 1, ["pour", "stir"], end)
+    assert all(one.end <= end for one in timeline)
 
 
 def test_segments_are_clipped_by_a_millisecond_and_refused_beyond():

@@ -216,10 +216,8 @@ def test_beyond_that_many_videos_some_stand_for_all_and_up_to_it_nothing_changes
 
 def films(orders):
     rng = np.random.default_rng(0)
-    return [
-        np.repeat(np.eye(4, 8)[order], 15, axis=0) + 0.1 * rng.normal(size=(60, 8))
-        for order in orders
-    ]
+    clean = [np.repeat(np.eye(4, 8)[order], 15, axis=0) for order in orders]
+    return [rows + 0.1 * rng.normal(size=(60, 8)) for rows in clean]
 
 
 def test_a_recipe_names_the_steps_in_their_order():

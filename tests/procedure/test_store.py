@@ -76,10 +76,7 @@ def shown(place):
 
 
 def state_of(folder):
-    return {
-        str(path.relative_to(folder)): path.is_file() and path.read_bytes()
-        for path in folder.rglob("*")
-    }
+    return {str(p.relative_to(folder)): p.is_file() and p.read_bytes() for p in folder.rglob("*")}
 
 
 def copy_old(name, folder):

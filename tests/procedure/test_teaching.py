@@ -89,10 +89,8 @@ def test_labels_find_their_video_and_name_the_steps(taught):
         find_labelled(["a.mp4"], cameras)
     assert set(taught.steps) == NAMES
     assert taught.timelines[ONE].sequence() == TRUTH[ONE].sequence()
-    first = {
-        step: np.mean([s.start / t.end for t in TRUE[:2] for s in t if s.step == step])
-        for step in NAMES
-    }
+    starts = [(s.step, s.start / t.end) for t in TRUE[:2] for s in t]
+    first = {name: np.mean([at for step, at in starts if step == name]) for name in NAMES}
     assert first[taught.steps[0]] < first[taught.steps[-1]]
     assert set(taught.annotations.annotated) == {ONE, TWO}
 

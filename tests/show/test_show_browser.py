@@ -557,10 +557,8 @@ def test_two_annotators_one_above_the_other(browser, place):
     from stepcut.app.state import OtherTimelines
     from stepcut.timeline import Segment, Timeline
 
-    bob = Timeline(
-        [Segment(0, 3, "slice bread"), Segment(3, 4, "spread butter"), Segment(4.5, 6, "drink")],
-        6.0,
-    )
+    parts = [(0, 3, "slice bread"), (3, 4, "spread butter"), (4.5, 6, "drink")]
+    bob = Timeline([Segment(*part) for part in parts], 6.0)
     with Served(place, beside=OtherTimelines("bob", {"films/one.mp4": bob})) as served:
         for width in (1400, 390):
             tab = opened(browser, served, width)

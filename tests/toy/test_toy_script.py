@@ -144,10 +144,8 @@ def test_videos_annotations_and_the_graph_are_those_of_the_script(kitchen):
         assert frames == pytest.approx(np.arange(len(frames)) / FPS, abs=1e-3)
     for name, timeline in kitchen.timelines.items():
         lines = (kitchen.annotations / f"{name}.csv").read_text().splitlines()
-        found = [
-            (float(start), float(end), step)
-            for start, end, step in (line.split(",") for line in lines)
-        ]
+        cells = [line.split(",") for line in lines]
+        found = [(float(start), float(end), step) for start, end, step in cells]
         assert found == [(s.start, s.end, f"{STEPS.index(s.step) + 1} {s.step}") for s in timeline]
     scripts = [write_script(5, video, duration=4) for video in (0, 1)]
     assert kitchen.timelines == {script.name: script.timeline for script in scripts}

@@ -92,10 +92,8 @@ def test_short_actions_come_to_light_in_few_videos():
     assert strict_f1(method, true) > 85
     assert method.width_ / method.rate < 4 / 2
     found, true_steps = np.concatenate(method.labels_), np.concatenate(true) - 1
-    most = [
-        np.bincount(found[(true_steps == step) & (found >= 0)], minlength=6).argmax()
-        for step in range(6)
-    ]
+    each = [found[(true_steps == step) & (found >= 0)] for step in range(6)]
+    most = [np.bincount(one, minlength=6).argmax() for one in each]
     assert most == list(range(6))  # numbered as they come in a round
 
 

@@ -10,10 +10,8 @@ from stepcut.paper.cnc.procut import chain, energy, expand, window_links
 
 def brute(unary, links, weights):
     frames, steps = np.shape(unary)
-    return min(
-        slow_energy(unary, links, weights, x)
-        for x in itertools.product(range(steps), repeat=frames)
-    )
+    labellings = itertools.product(range(steps), repeat=frames)
+    return min(slow_energy(unary, links, weights, x) for x in labellings)
 
 
 def slow_energy(unary, links, weights, labels):

@@ -80,10 +80,8 @@ def test_shapes_seeds_and_saving(kind):
     for first, second in zip(out, again.transform(features), strict=True):
         np.testing.assert_array_equal(first, second)
     before = torch.get_rng_state()
-    same, other = (
-        Embedder.of(**{**given, "seed": seed}).fit(features).transform(features)[0]
-        for seed in (3, 4)
-    )
+    twice = [Embedder.of(**{**given, "seed": seed}).fit(features) for seed in (3, 4)]
+    same, other = (one.transform(features)[0] for one in twice)
     # The user's own random numbers are left alone.
     assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(same, out[0])
