@@ -48,17 +48,13 @@ def test_the_data_of_an_error_survive_the_way_from_a_worker(kind):
 def test_an_unknown_name_is_answered_with_the_nearest_and_the_list():
     with pytest.raises(errors.OptionError) as caught:
         errors.choose("segmenter", "procutt", {"procut": 1, "kmeans": 2})
-    assert (
-        str(caught.value)
-        == "segmenter='procutt' is unknown; did you mean 'procut'? Choose from procut, kmeans."
-    )
+    what, advice = "segmenter='procutt' is unknown;", "Choose from procut, kmeans."
+    assert str(caught.value) == f"{what} did you mean 'procut'? {advice}"
     assert caught.value.setting == "segmenter"
     assert caught.value.value == "procutt"
     assert caught.value.allowed == ["procut", "kmeans"]
-    assert (
-        str(errors.unknown("loss", "zzz", ["tcc"], "a.json", "See docs."))
-        == "a.json: loss='zzz' is unknown. Choose from tcc. See docs."
-    )
+    told = str(errors.unknown("loss", "zzz", ["tcc"], "a.json", "See docs."))
+    assert told == "a.json: loss='zzz' is unknown. Choose from tcc. See docs."
     error = errors.unknown("video", "v7", [f"video {number}" for number in range(900)])
     assert "video 39 ... (900 in all)." in str(error)
     assert len(str(error)) < 600

@@ -59,18 +59,11 @@ def test_videos_are_learned_without_torch(tmp_path):
     for number in range(2):
         make_film(tmp_path / f"v{number}.mp4", frames=30, rate=10)
     words = ["learn", str(tmp_path), "-k", "2", "-o", str(tmp_path / "p.proc"), "--quiet"]
-    done = run(
-        f"from stepcut.cli.main import main; sys.exit(main({words!r}))",
-        "torch",
-        STEPCUT_CACHE=str(tmp_path),
-    )
+    code = f"from stepcut.cli.main import main; sys.exit(main({words!r}))"
+    done = run(code, "torch", STEPCUT_CACHE=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    done = run(
-        f"from stepcut.cli.main import main; sys.exit(main({[*words, '--fps', '1']!r}))",
-        "torch",
-        "openvino",
-        STEPCUT_CACHE=str(tmp_path),
-    )
+    code = f"from stepcut.cli.main import main; sys.exit(main({[*words, '--fps', '1']!r}))"
+    done = run(code, "torch", "openvino", STEPCUT_CACHE=str(tmp_path))
     assert done.returncode == 2
     assert "needs openvino, which is not installed. Run: " in done.stderr
     assert "pip install openvino" in done.stderr

@@ -22,10 +22,8 @@ def test_a_part_is_found_by_name_by_class_and_by_entry_point(monkeypatch):
     mine = Path("x")
     assert plugins.find("method", plugins.name_of("method", mine, OURS), OURS) is type(mine)
     point = EntryPoint("mine", "pathlib:PurePosixPath", "stepcut.methods")
-    monkeypatch.setattr(
-        "importlib.metadata.entry_points",
-        lambda group: [point] if group == "stepcut.methods" else [],
-    )
+    found = {"stepcut.methods": [point]}
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found.get(group, []))
     made = plugins.find("method", "mine", OURS)
     assert getattr(made, "__name__", "") == "PurePosixPath"
     with pytest.raises(OptionError, match="mine"):

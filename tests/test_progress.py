@@ -14,12 +14,8 @@ def test_a_stage_tells_its_hook_from_start_to_end():
     with Stage(events.append, "features", total=2, unit="videos") as stage:
         stage.advance(item="a.mp4", loss=0.5)
         stage.advance(item="b.mp4")
-    assert [(e.done, e.item, e.finished) for e in events] == [
-        (0, "", False),
-        (1, "a.mp4", False),
-        (2, "b.mp4", False),
-        (2, "", True),
-    ]
+    told = [(0, "", False), (1, "a.mp4", False), (2, "b.mp4", False), (2, "", True)]
+    assert [(e.done, e.item, e.finished) for e in events] == told
     assert events[1].values == {"loss": 0.5}
 
 

@@ -32,11 +32,8 @@ def test_the_public_names_are_exactly_these_and_documented():
         thing = getattr(stepcut, name)
         for verb, part in inspect.getmembers(thing) if inspect.isclass(thing) else [(name, thing)]:
             if (inspect.isfunction(part) or inspect.ismethod(part)) and not verb.startswith("_"):
-                lost = [
-                    each
-                    for each in inspect.signature(part).parameters
-                    if each not in (inspect.getdoc(part) or "")
-                ]
+                given, doc = inspect.signature(part).parameters, inspect.getdoc(part) or ""
+                lost = [each for each in given if each not in doc]
                 assert set(lost) <= {"self"}, f"{name}, {verb}: {lost}"
     with pytest.raises(AttributeError, match="no attribute 'lern'"):
         _ = stepcut.lern

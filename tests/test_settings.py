@@ -35,12 +35,8 @@ def wrong_values(setting):
     return [*found, setting.high + 1] if np.isfinite(setting.high) else found
 
 
-WRONG = [
-    (group, name, value)
-    for group, settings in described_settings().items()
-    for name, setting in settings.items()
-    for value in wrong_values(setting)
-]
+EVERY = [(group, *one) for group, some in described_settings().items() for one in some.items()]
+WRONG = [(group, name, value) for group, name, one in EVERY for value in wrong_values(one)]
 OURS = [(name, value) for group, name, value in WRONG if group == "stepcut"]
 
 

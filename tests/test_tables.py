@@ -11,12 +11,8 @@ from errors_kit import raises
 from stepcut.errors import OptionError
 from stepcut.tables import SUFFIXES, Spread, Table
 
-TABLE = Table(
-    ["row", "F1", "steps"],
-    [["uniform & more", 26.44, 7], ["50 % <b>", None, 12]],
-    "strict, K_7",
-    ["A note."],
-)
+ROWS = [["uniform & more", 26.44, 7], ["50 % <b>", None, 12]]
+TABLE = Table(["row", "F1", "steps"], ROWS, "strict, K_7", ["A note."])
 
 
 def test_every_form_of_a_table():

@@ -128,10 +128,9 @@ def test_one_more_cycle_is_extra_and_an_optional_step_may_be_done_less_often(cyc
     labels = film([*CYCLES, 1, 2, 3], rng)
     report = check_labels(labels, 1.0, cycles, shares(labels), names=STEPS)
     assert not report.ok
-    assert {finding.reason for finding in report.extra} >= {
-        f"{name} was done 5 times; 16 of 16 videos do it less often"
-        for name in ("spread jam", "cut bread")
-    }
+    reasons = {finding.reason for finding in report.extra}
+    for name in ("spread jam", "cut bread"):
+        assert f"{name} was done 5 times; 16 of 16 videos do it less often" in reasons
     wishes = replace(cycles, severity=Severity(optional=frozenset({2})))
     labels = film(LESS, rng)
     assert not check_labels(labels, 1.0, wishes, shares(labels)).missed

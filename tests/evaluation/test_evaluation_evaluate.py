@@ -90,11 +90,8 @@ def test_several_seeds_give_mean_and_deviation():
 
 def test_breakdowns_name_steps_and_videos():
     table = evaluate(renamed(truth()), truth(), protocol="paper")
-    assert [row[:2] for row in table.per_step().rows][1:] == [
-        ["pour", "step 2"],
-        ["stir", "step 0"],
-        ["serve", "step 1"],
-    ]
+    names = [row[:2] for row in table.per_step().rows]
+    assert names[1:] == [["pour", "step 2"], ["stir", "step 0"], ["serve", "step 1"]]
     assert table.per_step().rows[0][0] == "background"
     assert table.per_video().column("video") == ["v0", "v1", "v2", "v3"]
     uniform = table.scores["uniform"][0]

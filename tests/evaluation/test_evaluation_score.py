@@ -23,10 +23,8 @@ def f1(pred, true, cluster, step):
 
 def every_matching(steps, clusters):
     if len(steps) > len(clusters):
-        return [
-            list(zip(clusters, chosen, strict=True))
-            for chosen in permutations(steps, len(clusters))
-        ]
+        some = permutations(steps, len(clusters))
+        return [list(zip(clusters, chosen, strict=True)) for chosen in some]
     return [list(zip(chosen, steps, strict=True)) for chosen in permutations(clusters, len(steps))]
 
 

@@ -112,11 +112,8 @@ def test_a_state_of_tabular_events_that_goes_on_in_the_next_film(offset, tmp_pat
 @pytest.mark.parametrize("player", ["player #1:", "player#1:"])
 def test_aggregated_events_of_two_films_with_an_offset_and_subjects(player, tmp_path):
     head = "Observation id,Source,Time offset (s),Media duration (s),Subject,Behavior,Behavior type,Start (s),"
-    states = [
-        ("hen1", "STATE", 8, 11, "a.mp4"),
-        ("hen2", "STATE", 12, 14, "b.mp4"),
-        ("hen2", "POINT", 15, 15, "b.mp4"),
-    ]
+    states = [("hen1", "STATE", 8, 11, "a.mp4"), ("hen2", "STATE", 12, 14, "b.mp4")]
+    states.append(("hen2", "POINT", 15, 15, "b.mp4"))
     about = ("x", f"{player}a.mp4;b.mp4", 100, "10.000;10.000")
     rows = [(*about, who, "eat", kind, 100 + a, 100 + b, film) for who, kind, a, b, film in states]
     put_table(tmp_path, head + "Stop (s),Media file name", rows)

@@ -162,10 +162,8 @@ def test_a_machine_that_waits_again_takes_every_frame_again(monkeypatch):
     camera.codec_context.skip_frame = "DEFAULT"
     monkeypatch.setattr("stepcut.features.video.live.time", SimpleNamespace(monotonic=lambda: now))
     kinds = list(live.decoded("camera", camera, notes.append))
-    assert notes == [
-        "the stream is too fast to decode; using key frames only",
-        "decoding every frame again",
-    ]
+    fast = "the stream is too fast to decode; using key frames only"
+    assert notes == [fast, "decoding every frame again"]
     assert [kind for kind, _ in itertools.groupby(kinds)] == ["DEFAULT", "NONKEY", "DEFAULT"]
 
 
@@ -350,10 +348,8 @@ def test_the_command_prints_a_line_while_the_source_is_lost(tiny_task, monkeypat
 
 def test_a_device_is_read_as_a_camera_is(monkeypatch):
     """FFmpeg's own test picture stands in for a camera: a device with a driver, raw frames without end."""
-    monkeypatch.setattr(
-        "stepcut.features.video.live.camera_device",
-        lambda *_: ("testsrc2=size=64x48:rate=25", "lavfi"),
-    )
+    test_picture = "testsrc2=size=64x48:rate=25", "lavfi"
+    monkeypatch.setattr(live, "camera_device", lambda *_: test_picture)
     with live.open_samples("camera:1", Fraction(50), 32, patience=20.0, stall=5.0) as samples:
         taken = [next(samples) for _ in range(3)]
     assert {sample.picture.shape for sample in taken} == {(32, 32, 3)}

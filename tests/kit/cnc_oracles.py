@@ -57,11 +57,8 @@ def soft_dtw(cost, gamma=0.1):
         for j in range(1, m + 1):
             before = [r[i - 1, j], r[i, j - 1], r[i - 1, j - 1]]
             low = min(before)
-            r[i, j] = (
-                cost[i - 1, j - 1]
-                + low
-                - gamma * math.log(sum(math.exp((low - x) / gamma) for x in before))
-            )
+            soft = gamma * math.log(sum(math.exp((low - x) / gamma) for x in before))
+            r[i, j] = cost[i - 1, j - 1] + low - soft
     return float(r[n, m])
 
 
@@ -143,12 +140,9 @@ def rgwot(u, t, mask=None):
             structure = np.zeros_like(cost)
             for i in range(n):
                 for j in range(m):
-                    structure[i, j] = sum(
-                        (n + 1) * plan[k, x] / near
-                        for k in range(n)
-                        for x in range(m)
-                        if 0 < abs(i - k) <= near and abs(j - x) > far
-                    )
+                    beside = [k for k in range(n) if 0 < abs(i - k) <= near]
+                    away = [x for x in range(m) if abs(j - x) > far]
+                    structure[i, j] = (n + 1) / near * sum(plan[k, x] for k in beside for x in away)
             plan = _plan(0.7 * cost + 0.3 * structure, np.ones_like(cost), 0.07)
         for i in range(n):
             shares = _softmax([x / 0.1 for x in like[i]])

@@ -94,12 +94,8 @@ def procel_tree(root):
             array[place, 0] = value
         return array
 
-    times = cell(
-        [
-            cell([np.array([[1.0, 2.0], [5.0, 6.0]]), np.zeros((0, 2))]),
-            cell([np.zeros((0, 0)), np.array([[3.0, 4.5]])]),
-        ]
-    )
+    one = cell([np.array([[1.0, 2.0], [5.0, 6.0]]), np.zeros((0, 2))])
+    times = cell([one, cell([np.zeros((0, 0)), np.array([[3.0, 4.5]])])])
     coffee = root / "ProceL_dataset" / "make_coffee"
     coffee.mkdir(parents=True)
     made = {"grammar": cell(["grind coffee", "pour water"]), "key_steps_time": times}
@@ -116,10 +112,8 @@ def captaincook4d_tree(root):
     told = [(61, "Grind -Grind the beans", 1.0, 3.0), (62, "pour-pour water", 2.5, 9.0)]
     keys = ("step_id", "description", "start_time", "end_time")
     done = [{**dict(zip(keys, one, strict=True)), "has_errors": False} for one in told]
-    left_out = [
-        {**done[0], "start_time": -1.0, "end_time": -1.0, "has_errors": True},
-        {**done[1], "has_errors": True},
-    ]
+    left_out = [{**one, "has_errors": True} for one in done]
+    left_out[0] |= {"start_time": -1.0, "end_time": -1.0}
     common = {"activity_id": 5, "activity_name": "Coffee", "person_id": 2, "environment": 3}
     record = {
         "5_1": {"recording_id": "5_1", **common, "steps": done},

@@ -24,14 +24,8 @@ from stepcut.timeline import Segment, Timeline
 PATIENCE = 60  # seconds for one file
 LARGEST = 10_000_000  # bytes of a file that is kept after a failure
 EXTREMES = [b"", b"9" * 400, *b"-1 0 1e308 -1e308 NaN Infinity 2147483648 null \x00".split()]
-SCRAPS = [
-    b"\xed\xa0\x80",
-    b"[" * 2000,
-    b"{" * 2000,
-    b"\n",
-    b"\t",
-    *b'\x00 \xff\xfe \xc3 " < &x; ,'.split(),
-]
+SCRAPS = [b"\xed\xa0\x80", b"[" * 2000, b"{" * 2000, b"\n", b"\t"]
+SCRAPS += b'\x00 \xff\xfe \xc3 " < &x; ,'.split()
 PARTS = [(0, 2.5, "pour tea", 0.5), (2, 4, "stir"), (4, 4, "tap"), (5, 8, "1 pour tea")]
 TIMELINE = Timeline([Segment(*part) for part in PARTS], 9.0, ["wash"], video="tea.mp4")
 

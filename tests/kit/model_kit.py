@@ -18,13 +18,8 @@ def mean_colour(
         helper.make_node("Add", ["colour", "colour"], ["double"]),
     ]
     told = [helper.make_tensor_value_info(one, TensorProto.FLOAT, [shape[0], 3]) for one in outputs]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", kind, shape)],
-        told,
-        [numpy_helper.from_array(axes, "axes")],
-    )
+    given = [helper.make_tensor_value_info("x", kind, shape)]
+    graph = helper.make_graph(nodes, "g", given, told, [numpy_helper.from_array(axes, "axes")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     for key, value in (metadata or {}).items():
         entry = model.metadata_props.add()

@@ -98,11 +98,8 @@ class RtspCamera:
             start = ["v=0", "o=- 1 1 IN IP4 127.0.0.1", "s=camera", "t=0 0"]
             track = [f"m=video 0 RTP/AVP {PAYLOAD}", f"a=rtpmap:{PAYLOAD} H264/90000"]
             body = "".join(f"{line}\r\n" for line in [*start, *track, "a=control:track"])
-            lines += [
-                "Content-Type: application/sdp",
-                f"Content-Base: {self.address}/",
-                f"Content-Length: {len(body)}",
-            ]
+            lines += ["Content-Type: application/sdp", f"Content-Base: {self.address}/"]
+            lines.append(f"Content-Length: {len(body)}")
         if verb == "SETUP":
             lines.append("Transport: RTP/AVP/TCP;unicast;interleaved=0-1")
         if verb in ("SETUP", "PLAY"):

@@ -79,14 +79,8 @@ def learned_once(kitchen, tmp_path_factory):
     import stepcut as sc
 
     folder = tmp_path_factory.mktemp("learned") / "toy.proc"
-    sc.learn(
-        kitchen / "videos",
-        steps=3,
-        restarts=2,
-        background=0.0,
-        cache=tmp_path_factory.mktemp("features"),
-        output=folder,
-    )
+    how = {"steps": 3, "restarts": 2, "background": 0.0, "output": folder}
+    sc.learn(kitchen / "videos", cache=tmp_path_factory.mktemp("features"), **how)
     return folder
 
 

@@ -408,10 +408,8 @@ def test_a_plan_follows_the_schema(tiny_task):
     assert problems(plan, read_schema(), read_schema()) == []
     serve = plan["steps"][3]
     assert serve["name"] == "serve"
-    assert serve["preconditions"] == [
-        {"id": "step_1", "kept": 24, "together": 24},
-        {"id": "step_2", "kept": 24, "together": 24},
-    ]
+    kept = [{"id": step, "kept": 24, "together": 24} for step in ("step_1", "step_2")]
+    assert serve["preconditions"] == kept
     assert serve["duration"]["median"] == pytest.approx(20, abs=3)
     assert plan["start"] == ["step_0"]
     assert plan["end"] == ["step_3"]

@@ -98,10 +98,8 @@ def test_features_and_learn(both):
     words = "features in/films in/bad.mp4 -o OUT --cache OUT/cache --device cpu --quiet"
     here, there = both(*words.split(), code=2)
     for folder in (Path(), Path("cache", "features")):
-        made, other = (
-            {file.name: file.read_bytes() for file in (root / folder).glob("*.safetensors")}
-            for root in (here, there)
-        )
+        files = [[*(root / folder).glob("*.safetensors")] for root in (here, there)]
+        made, other = ({file.name: file.read_bytes() for file in some} for some in files)
         assert made == other
         assert len(made) == 4
     words = "learn in/films --cache OUT/cache -o OUT/a.proc --device cpu"

@@ -284,10 +284,8 @@ def test_a_mistake_is_kept_by_teaching_until_it_is_taken_back(place):
 def test_named_steps_stay_beside_labels_that_use_their_names(place):
     do(place, edit("rename", names={str(k): f"name {k}" for k in range(6)}))
     record = sc.load(place)
-    labels = {
-        name: timeline((0, 9, "name 1"), (9, one.end, "name_0"))
-        for name, one in record.timelines.items()
-    }
+    ends = {name: one.end for name, one in record.timelines.items()}
+    labels = {v: timeline((0, 9, "name 1"), (9, end, "name_0")) for v, end in ends.items()}
     one = {ONE: labels[ONE]}
     first = ["name 1", "name 0"]
     steps = record.teach(one).steps  # a name stays with the rows that had it, whatever their number

@@ -486,10 +486,8 @@ def test_the_page_runs_no_injected_script_and_asks_nobody_else(browser, served):
 
 def test_another_site_cannot_reach_it(browser, served):
     tab = browser.new_page()
-    tab.route(
-        "http://evil.example/",
-        lambda route: route.fulfill(body="<h1>evil</h1>", content_type="text/html"),
-    )
+    page = {"body": "<h1>evil</h1>", "content_type": "text/html"}
+    tab.route("http://evil.example/", lambda route: route.fulfill(**page))
     tab.goto("http://evil.example/")
     address = served.running.address
     reached = tab.evaluate(
@@ -630,10 +628,8 @@ def test_a_video_is_marked_as_containing_a_mistake(browser, many):
 
 
 def test_quality_is_shown_and_the_number_of_steps_is_chosen(browser, place):
-    merges = [
-        {"a": [0], "b": [2], "cost": 0.1, "count": 2},
-        {"a": [0, 2], "b": [1], "cost": 0.9, "count": 1},
-    ]
+    merges = [{"a": [0], "b": [2], "cost": 0.1, "count": 2}]
+    merges.append({"a": [0, 2], "b": [1], "cost": 0.9, "count": 1})
     quality = {"kind": "labels", "now": [0.45, 0.3, 0.6], "why": "cross-validated on 2 videos"}
     change_config(place, quality=quality, hierarchy={"steps": ["0", "1", "2"], "merges": merges})
     with Served(place) as served:

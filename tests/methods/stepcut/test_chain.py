@@ -188,13 +188,9 @@ def make(seed=0):
     rng = np.random.default_rng(seed)
     videos = [rng.normal(size=(length, DIM)) for length in (1, 7, 30, 12)]
     rows = sum(map(len, videos))
-    return EM(
-        Joined.of(videos),
-        [build_chain(None, len(one), STATES) for one in videos],
-        rng.dirichlet(np.ones(STATES), size=rows),
-        rng.random(rows),
-        **SETTINGS,
-    )
+    chains = [build_chain(None, len(one), STATES) for one in videos]
+    posterior, trust = rng.dirichlet(np.ones(STATES), size=rows), rng.random(rows)
+    return EM(Joined.of(videos), chains, posterior, trust, **SETTINGS)
 
 
 def maximise_slowly(em):
@@ -360,10 +356,9 @@ def test_slow_axes_beat_flicker_and_refined_ones_leave_out_what_differs_between_
 
 def test_overlap_agreement_and_consensus():
     a, b = np.array([0, 0, 1, 1, -1]), np.array([1, 1, 1, 0, 0])
-    slow = [
-        [2 * sum((a == i) & (b == j)) / (sum(a == i) + sum(b == j)) for j in range(2)]
-        for i in range(2)
-    ]
+    slow = np.zeros((2, 2))
+    for i, j in product(range(2), repeat=2):
+        slow[i, j] = 2 * sum((a == i) & (b == j)) / (sum(a == i) + sum(b == j))
     assert np.allclose(overlap(a, b, 2), slow)
     best = max(np.mean([slow[i][p[i]] for i in range(2)]) for p in permutations(range(2)))
     assert agreement(a, b, 2) == pytest.approx(best)

@@ -136,12 +136,8 @@ def test_means_over_tasks_and_videos_and_what_is_unknown():
     for name, steps, seconds in (("mean over tasks", 3.0, 30.0), ("mean over videos", 2.5, 20.0)):
         assert shown[name][2] == pytest.approx(steps)
         assert shown[name][8] == pytest.approx(seconds / 60)
-    task = Task(
-        "t",
-        [TaskVideo("a", timeline=Timeline([Segment(0, 1, "x")])), TaskVideo("b")],
-        ("x",),
-        defects=("odd",),
-    )
+    videos = [TaskVideo("a", timeline=Timeline([Segment(0, 1, "x")])), TaskVideo("b")]
+    task = Task("t", videos, ("x",), defects=("odd",))
     table = statistics([task])
     assert table.rows[0] == ["t", 1, 1, None, 0.0, 0.0]
     unknown = "1 videos have no known length; foreground and hours exclude them."

@@ -166,15 +166,9 @@ def figures_of(results):
 def fake(experiment, data, rows, tasks, **cell):
     scores = {"F1": 20.0, "IoU": 10.0, "precision": 21.0, "recall": 19.0}
     figures = {name: {**scores} for name in SCORED}
-    cells = [
-        {
-            "cell": {"task": task, "row": row, "steps": 7, "seed": 0, "view": "", **cell},
-            "figures": figures,
-            "notes": [],
-        }
-        for row in rows
-        for task in tasks
-    ]
+    common = {"steps": 7, "seed": 0, "view": "", **cell}
+    names = [{"task": task, "row": row, **common} for row in rows for task in tasks]
+    cells = [{"cell": name, "figures": figures, "notes": []} for name in names]
     described = [{"task": task, "videos": 3, "view": cell.get("view", "")} for task in tasks]
     return Results({
         "experiment": experiment, "data": data, "cells": cells, "tasks": described, "steps": 7,
