@@ -43,8 +43,8 @@ class Heard(StepCut):
 
 
 def test_labels_clicks_and_a_transcript_become_a_constraint():
-    segments = (Segment(1.2, 3.4, "stir"), Segment(8.2, 8.2, "bake"))
-    said = Annotation(10.0, segments, annotated=((0.0, 5.0),), transcript=("stir", "bake"))
+    parts, script = (Segment(1.2, 3.4, "stir"), Segment(8.2, 8.2, "bake")), ("stir", "bake")
+    said = Annotation(end=10.0, segments=parts, annotated=((0.0, 5.0),), transcript=script)
     made = said.constraint(rows=10, rate=1.0, steps=STEPS)
     assert made.labels.tolist() == [-1, 1, 1, -1, -1, -2, -2, -2, -2, -2]
     assert made.clicks == ((8, 2),)

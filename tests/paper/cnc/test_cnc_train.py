@@ -138,7 +138,7 @@ def test_accumulated_batches_are_one_step_of_their_mean():
 
 def test_the_embeddings_of_a_video_share_one_norm():
     features = make_vectors()
-    both = [Embedder.of(dim=4, iterations=2, video_norm=one).fit(features) for one in (0, 1)]
+    both = [Embedder.of(dim=4, iterations=2, video_norm=n).fit(features) for n in (False, True)]
     plain, shared = (one.transform(features) for one in both)
     for rows, scaled in zip(plain, shared, strict=True):
         np.testing.assert_allclose(scaled, rows / np.linalg.norm(rows), rtol=1e-5)
