@@ -137,13 +137,11 @@ class Times:
     """The times of recordings; each of them is one cycle, and its length the time of the cycle.
 
     >>> tea = Timeline([Segment(0, 2, "pour"), Segment(4, 8, "stir")], duration=10)
-    >>> print(Times({"": {"a": tea, "b": replace(tea, duration=12)}}).per_step)
-    step       recordings  count  median s  from s  to s  Q1 s  Q3 s  SD s  share %  confirmed %
-    ---------  ----------  -----  --------  ------  ----  ----  ----  ----  -------  -----------
-    pour                2      2       2.0     2.0   2.0   2.0   2.0   0.0     18.2        100.0
-    stir                2      2       4.0     4.0   4.0   4.0   4.0   0.0     36.4        100.0
-    (no step)           2      –       5.0     4.0   6.0   4.5   5.5   1.4     45.5            –
-    (whole)             2      –      11.0    10.0  12.0  10.5  11.5   1.4    100.0            –
+    >>> times = Times({"": {"a": tea, "b": replace(tea, duration=12)}})
+    >>> times.notes[0]
+    'Bottleneck: stir, the longest step of 2 of 2 recordings.'
+    >>> times.per_step.column("step"), times.per_step.column("median s")
+    (['pour', 'stir', '(no step)', '(whole)'], [2.0, 4.0, 5.0, 11.0])
     """
 
     groups: Groups
@@ -198,7 +196,7 @@ class Times:
     def spent(self, timeline: Timeline, step: str) -> Spent:
         if step in (WHOLE, IDLE):
             gaps = timeline.crop(0, timeline.end).gaps()
-            seconds = timeline.end if step == WHOLE else float(sum(b - a for a, b in gaps))
+            seconds = float(timeline.end if step == WHOLE else sum(b - a for a, b in gaps))
             return Spent(None, seconds, seconds, seconds, None)
         done = [one for one in timeline if one.step == step]
         sure = sum(one.duration for one in done if not is_unchecked(one))
