@@ -9,6 +9,7 @@ import re
 import runpy
 import shlex
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import attacks
@@ -20,6 +21,8 @@ import reference
 import stepcut
 from stepcut import errors
 from stepcut.cli.main import COMMANDS, main, make_parser
+from stepcut.features.extract import export
+from stepcut.features.features import Features
 from stepcut.formats import write_folder
 from stepcut.toy import toy_features
 
@@ -301,3 +304,22 @@ def test_the_story_of_the_laboratory_and_of_the_clinic(kitchen, tmp_path, run):
         assert "pipette at most 40 s" in Path("assay.proc/rules.toml").read_text()
         assert "<h1>Assay 12</h1>" in Path("sop.html").read_text()
         assert Path("times.svg").stat().st_size > 1000
+
+
+def test_the_story_of_a_line(tmp_path, run):
+    rows, _ = toy_features(8, rate=2, offset=0, shuffle=0, skip=0, repeat=0, background=0)
+    parts, still = [], np.random.default_rng(0).normal(size=rows[0].shape[1]) / 5
+    for place, each in enumerate(rows):  # the first cycle lasts from 12.0 to 48.5 s
+        wait = np.tile(still, (24 if place == 0 else 10 + 7 * (place % 3), 1))
+        parts += [wait, each[np.linspace(0, len(each) - 1, 73 + place).astype(int)]]
+    joined = np.concatenate(parts).astype(np.float32)
+    with contextlib.chdir(tmp_path):
+        export(Features(joined, Fraction(2), len(joined) / 2, "line"), ".")
+        for words in commands(ROOT / "docs" / "line.md"):
+            words = [word.replace("line.mp4", "line.safetensors") for word in words]
+            if len(words) > 1 and words[0] not in ("view", "features"):
+                run(*words, code=(0, 1, 3, 4))
+        assert len(stepcut.load("line.proc").timelines) == 8
+        starts = [segment.start for segment in stepcut.read("labels/line.eaf")]
+        assert starts[0] >= 11
+        assert starts[-1] > 300

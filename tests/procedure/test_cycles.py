@@ -202,7 +202,7 @@ def test_the_command_writes_a_table_that_learn_and_view_read(line, file, tmp_pat
     start, end = line[1][2]
     said = run("cycles", file, "-o", str(table), "--like", f"{start}-{end}")
     rows = list(csv.DictReader(table.read_text("utf-8-sig").splitlines()))
-    assert list(rows[0]) == ["start", "end", "label", "cycle", "confidence"]
+    assert list(rows[0]) == ["video", "start", "end", "label", "cycle", "confidence"]
     assert [row["cycle"] for row in rows] == [str(k + 1) for k in range(len(rows))]
     assert f"{len(rows)} cycles of" in said.out
     output = str(tmp_path / "p.proc")
@@ -232,3 +232,10 @@ def test_a_single_video_is_told_of_cycles(file, run):
 def test_a_malformed_mark_is_refused(file, tmp_path, run):
     said = run("cycles", file, "-o", str(tmp_path / "c.csv"), "--like", "12", code=(2,))
     assert "such as --like 12.0-48.5" in said.err
+
+
+def test_a_tap_at_each_start_divides_intervals_and_begins_cycles(tmp_path):
+    table = tmp_path / "taps.csv"
+    table.write_text("start,end,label\n0,20,cycle\n12,,cycle\n30,,cycle\n45,,cycle\n")
+    found = [Fragment.of(name)[1:] for name in read_cycles("line.mp4", table)]
+    assert found == [(0, 12), (12, 20), (30, 45), (45, 60)]

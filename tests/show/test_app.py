@@ -358,3 +358,21 @@ def test_times_limits_and_classes_on_the_page(app):
         answer = app.get(f"{place}/api/times?{query}")
         assert answer.status == 422
         assert words in answer.json()["error"]
+
+
+def test_cycles_of_a_recording_are_found_corrected_and_learned(app):
+    """Where nothing repeats, the page is there to be tapped."""
+    video = videos(app)[0]
+    done = ask(app, "api/cycles", {"video": video})
+    assert (done["result"]["cycles"] >= 2) or "no repetition" in done["result"]["notes"][0]
+    assert "has cycles already" in app.post("api/cycles", {"video": video}).json()["error"]
+    (one,) = [p for p in app.get("api/home").json()["procedures"] if "cycles" in p["title"]]
+    state = app.get(f"p/{one['id']}/api/state").json()
+    assert state["cycles"] == {"videos": [video], "cycles": one["path"]}
+    revision, name = state["revision"], state["videos"][0]["name"]
+    for start in (0.1, 2.0, 4.0):
+        change = {"do": "click", "video": name, "time": start, "step": 0}
+        made = app.post(f"p/{one['id']}/api/edit", {"revision": revision, "edit": change}).json()
+        revision = made["state"]["revision"]
+    done = ask(app, "api/learn", {**state["cycles"], "name": "line", "steps": "2"})
+    assert done["result"]["videos"] >= 3, done

@@ -14,9 +14,8 @@ from show_kit import Page, ask, wait
 from store_kit import revision
 
 import stepcut as sc
-from stepcut.app.checks import CheckedVideo, check_video
+from stepcut.app.checks import CheckedVideo, check_video, outline_of
 from stepcut.app.security import Guard
-from stepcut.app.server import outline_of
 from stepcut.app.state import OtherTimelines
 from stepcut.app.workspace import Workspace
 from stepcut.features.video.container import probe

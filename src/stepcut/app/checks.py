@@ -1,23 +1,30 @@
-"""Checked videos and their reports, in the cache."""
+"""Checked videos and their reports, in the cache; procedures of labels alone."""
 
 import hashlib
+import math
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from stepcut.annotations import refuse_overlaps
 from stepcut.checking.report import KINDS, Accepted, is_accepted
+from stepcut.errors import VideoError
+from stepcut.features.video.container import probe
 from stepcut.files import cache_dir, read_json, write_json
-from stepcut.files.names import Fragment
+from stepcut.files.names import Fragment, short_names
 from stepcut.procedure.document import Document
+from stepcut.procedure.learned import LABELS, Config, Learned
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook
+from stepcut.timeline import Timeline
 
 
 def short_hash(text: str, size: int = 8) -> str:
@@ -152,3 +159,27 @@ def judged(report: dict[str, Any], accepted: Collection[Accepted]) -> dict[str, 
         verdict = "fine" if fine else "inconclusive"
         left |= {"ok": fine, "verdict": verdict, "summary": summary.strip()}
     return {**left, "accepted": moved}
+
+
+def outline_of(
+    labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str
+) -> Procedure:
+    """A procedure without a model; a timeline of unknown duration ends with its video."""
+    timelines = {}
+    for name, timeline in zip(short_names(list(labels)), labels.values(), strict=True):
+        video = videos.get(name)
+        if timeline.duration is None and video is not None:
+            with suppress(VideoError):  # the page shows the error
+                timeline = replace(timeline, duration=max(timeline.end, probe(video).duration))
+        refuse_overlaps(timeline, name)
+        timelines[name] = timeline
+    return Procedure(
+        Learned(
+            steps=list(dict.fromkeys(step for one in timelines.values() for step in one.steps)),
+            timelines=timelines,
+            samples={name: max(1, math.ceil(one.end)) for name, one in timelines.items()},
+            videos={name: videos.get(name) for name in timelines},
+            rate=Fraction(1),
+            config=Config(LABELS, rate="1", title=title),
+        )
+    )

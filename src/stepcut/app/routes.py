@@ -543,6 +543,7 @@ HOME = [
     post("/api/probe", probe_videos),
     post("/api/restore", mend),
     post("/api/learn", lambda space, values: space.learn(values).to_json()),
+    post("/api/cycles", lambda space, values: space.cycles(values).to_json()),
     *JOBS,
 ]
 

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
@@ -12,9 +11,6 @@ import socket
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Mapping
-from dataclasses import replace
-from fractions import Fraction
 from html import escape
 from pathlib import Path
 from typing import Any, Self
@@ -23,19 +19,14 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stepcut.annotations import refuse_overlaps
 from stepcut.app.checks import short_hash
 from stepcut.app.routes import make_app
 from stepcut.app.state import Viewer
 from stepcut.app.workspace import Workspace
-from stepcut.errors import OptionError, VideoError, check_kind
-from stepcut.features.video.container import probe
+from stepcut.errors import OptionError, check_kind
 from stepcut.files import cache_dir, state_folder, write_bytes
-from stepcut.files.names import short_names
 from stepcut.procedure.folder import is_procedure, new_folder
-from stepcut.procedure.learned import LABELS, Config, Learned
 from stepcut.procedure.procedure import Procedure
-from stepcut.timeline import Timeline
 
 PATIENCE = 5.0
 TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
@@ -190,27 +181,3 @@ def kept(shown: Procedure, whose: str = "") -> Path:
     if not folder.exists():
         shown.save(folder)
     return folder
-
-
-def outline_of(
-    labels: Mapping[str, Timeline], videos: Mapping[str, str | None], title: str
-) -> Procedure:
-    """A procedure without a model; a timeline of unknown duration ends with its video."""
-    timelines = {}
-    for name, timeline in zip(short_names(list(labels)), labels.values(), strict=True):
-        video = videos.get(name)
-        if timeline.duration is None and video is not None:
-            with contextlib.suppress(VideoError):  # the page shows the error
-                timeline = replace(timeline, duration=max(timeline.end, probe(video).duration))
-        refuse_overlaps(timeline, name)
-        timelines[name] = timeline
-    return Procedure(
-        Learned(
-            steps=list(dict.fromkeys(step for one in timelines.values() for step in one.steps)),
-            timelines=timelines,
-            samples={name: max(1, math.ceil(one.end)) for name, one in timelines.items()},
-            videos={name: videos.get(name) for name in timelines},
-            rate=Fraction(1),
-            config=Config(LABELS, rate="1", title=title),
-        )
-    )

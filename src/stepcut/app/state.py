@@ -19,6 +19,7 @@ from stepcut.checking.expectations import Expectations
 from stepcut.colours import colour, ink
 from stepcut.errors import OptionError, ProcedureError, StepcutError
 from stepcut.evaluation.agreement import stretches
+from stepcut.features.cycles import CYCLE
 from stepcut.features.extract import read_source
 from stepcut.features.features import Features
 from stepcut.features.spec import FeatureSpec
@@ -231,6 +232,7 @@ class Viewer:
             "beside": self.beside.name if self.beside else None,
             "quality": learned and {**measures, "text": str(quality)},
             "hierarchy": outline.config.hierarchy,
+            "cycles": self._cycles(outline),
             "untaught": outline.untaught,
             "steps": [
                 {
@@ -248,6 +250,14 @@ class Viewer:
                 for form in FORMATS.values()
             ],
         }
+
+    def _cycles(self, outline: Procedure) -> dict[str, Any] | None:
+        """The request that learns from the cycles of one recording, if this shows them."""
+        paths = [path for path in self.videos.values() if path]
+        if self.files.closed or outline.steps != [CYCLE] or len(paths) != 1:
+            return None
+        videos = [self.files.shown(Path(paths[0]))]
+        return {"videos": videos, "cycles": self.files.shown(self.folder.resolve())}
 
     def rules(self) -> dict[str, Any]:
         try:
@@ -268,6 +278,7 @@ class Viewer:
                 "name": name,
                 "duration": said.end,
                 "offset": Fragment.of(name).start,
+                "part": bool(Fragment.of(name).tail),
                 "there": is_file(path),
                 "changed": name in changed,
                 "parts": [
@@ -299,6 +310,7 @@ class Viewer:
                 "name": new.name,
                 "duration": new.duration,
                 "offset": Fragment.of(new.name).start,
+                "part": bool(Fragment.of(new.name).tail),
                 "there": is_file(new.path),
                 "parts": new.parts_now(document, self.fingerprint),
                 "editable": False,

@@ -12,14 +12,16 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from stepcut.app.checks import Checks, check_video
+from stepcut.app.checks import Checks, check_video, outline_of
 from stepcut.app.folder import Folder, beside, without_path
 from stepcut.errors import OptionError, ProcedureError, StepcutError, as_items, choose
 from stepcut.evaluation.times import Times
+from stepcut.features.cycles import CYCLE, find_cycles
+from stepcut.features.extract import extract
 from stepcut.files import output_errors, write_json, write_text
 from stepcut.files.names import Fragment
 from stepcut.formats import FORMATS, choose_format, write, write_folder
-from stepcut.procedure.learning import changes, learn, load, teach_folder
+from stepcut.procedure.learning import changes, learn, load, read_cycles, teach_folder
 from stepcut.procedure.procedure import Procedure
 from stepcut.procedure.store import read_config
 from stepcut.progress import Event, Hook, Stage, silent
@@ -28,7 +30,7 @@ from stepcut.show.clips import flat, make_proxy, write_clips
 from stepcut.show.instructions import make_instructions
 from stepcut.show.report import make_report
 from stepcut.tables import save_figure
-from stepcut.timeline import Timeline
+from stepcut.timeline import Segment, Timeline
 
 Args = Mapping[str, Any]
 
@@ -40,8 +42,9 @@ def _learn(args: Args, progress: Hook) -> dict[str, Any]:
     files = Folder(Path(args.get("root", output.parent)))
     if args.get("labels"):
         files.check_links(Path(args["labels"]))  # links may have come since the request
+    videos = [files.find(path) for path in args["videos"]]
     procedure = learn(
-        [files.find(path) for path in args["videos"]],
+        read_cycles(videos[0], args["cycles"]) if args.get("cycles") else videos,
         steps=tuple(steps) if isinstance(steps, list) else steps,
         progress=progress,
         **options,
@@ -75,6 +78,21 @@ def _teach(args: Args, progress: Hook) -> dict[str, Any]:
     shares = sorted(changes(before, after).items(), key=lambda item: -item[1])
     found = [{"video": name, "share": share, "labelled": name in whole} for name, share in shares]
     return {"changes": found, "before": _segments(before), "after": _segments(after)}
+
+
+def _cycles(args: Args, progress: Hook) -> dict[str, Any]:
+    """Show the cycles of a recording to be corrected; where none is found, to be tapped."""
+    output, video = Path(args["output"]), args["video"]
+    [features], _ = extract([video], progress=progress, strict=True)
+    cycles, notes = [], list[str]()
+    try:
+        cycles, _, notes = find_cycles(features)
+    except OptionError as error:
+        notes = [str(error)]
+    segments = [Segment(one.start, one.end, CYCLE, one.confidence) for one in cycles]
+    timeline = Timeline(segments, features.end, [CYCLE], features.name)
+    outline_of({features.name: timeline}, {features.name: video}, output.stem).save(output)
+    return {"cycles": len(cycles), "notes": notes}
 
 
 def _segments(procedure: Procedure) -> dict[str, list[list[Any]]]:
@@ -317,6 +335,7 @@ def pack(result: Mapping[str, Any]) -> tuple[str, bytes]:
 TASKS: dict[str, Callable[[Args, Hook], Any]] = {
     "learn": _learn,
     "teach": _teach,
+    "cycles": _cycles,
     "check": _check,
     "adopt": _adopt,
     "suggest": _suggest,

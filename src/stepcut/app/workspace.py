@@ -29,7 +29,7 @@ from stepcut.procedure.corrections import EVENTS
 from stepcut.procedure.edits import diagnose, restore
 from stepcut.procedure.folder import CONVERTED, CURRENT, check_output, folder_here, is_procedure
 from stepcut.procedure.labels import read_labels, read_recipe
-from stepcut.procedure.learning import read_outline
+from stepcut.procedure.learning import read_cycles, read_outline
 from stepcut.settings import check_chosen
 
 VAGUE = {"videos", "video", "films", "recordings", "clips", "data", UPLOADS}
@@ -174,7 +174,10 @@ class Workspace:
         files = self.files
         videos = as_items("videos", request.get("videos", ()), str, "a list of videos")
         paths = [files.find(name) for name in videos]
-        if len(paths) < 2:
+        if cycles := request.get("cycles"):
+            cycles = files.find(str(cycles), folder=True)
+            read_cycles(paths[0], cycles)
+        elif len(paths) < 2:
             raise OptionError(
                 f"videos has {len(paths)} entries; choose at least two videos of the same task."
             )
@@ -205,6 +208,7 @@ class Workspace:
             "steps": list(steps) if isinstance(steps, tuple) else steps,
             "labels": labels and str(labels),
             "recipe": recipe or None,
+            "cycles": cycles and str(cycles),
             "settings": chosen,
         }
         for job in self.jobs.all():
@@ -213,6 +217,15 @@ class Workspace:
                 why = "is being learned now. Choose another name, or cancel that job first."
                 raise wrong("name", name[:200], why)
         return self.jobs.start("learn", args, output, plain)
+
+    def cycles(self, request: Mapping[str, Any]) -> Job:
+        video = self.files.find(str(request.get("video", "")))
+        output = self.files.place(f"{safe_name(video.stem)} cycles.proc")
+        if os.path.lexists(output):
+            why = f"has cycles already: open {output.stem}, or remove {output.name}."
+            raise wrong("video", video.name, why)
+        args = {"video": str(video), "output": str(output)}
+        return self.jobs.start("cycles", args, output, video.name)
 
 
 def _name_of(video: Path) -> str:

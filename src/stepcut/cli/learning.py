@@ -22,7 +22,7 @@ from stepcut.cli.common import (
 )
 from stepcut.errors import OptionError, StepcutError
 from stepcut.evaluation.times import began
-from stepcut.features.cycles import find_cycles
+from stepcut.features.cycles import CYCLE, find_cycles
 from stepcut.features.extract import export, extract
 from stepcut.features.features import load_features
 from stepcut.features.find import find_files, find_inputs
@@ -323,12 +323,14 @@ def cycles(args: argparse.Namespace) -> int:
     video = str(inputs.files[0]) if inputs.kind == "video" else None
     first = began(features.name, video)
     table = Table(
-        ["start", "end", "label", "cycle", "confidence", *(["clock"] if first else [])], []
+        ["video", "start", "end", "label", "cycle", "confidence", *(["clock"] if first else [])], []
     )
     for number, one in enumerate(found.cycles, 1):
         sure = "" if one.confidence is None else round(one.confidence, 2)
         when = [(first + timedelta(seconds=one.start)).isoformat(" ", "seconds")] if first else []
-        table.rows.append([round(one.start, 3), round(one.end, 3), "cycle", number, sure, *when])
+        table.rows.append(
+            [features.name, round(one.start, 3), round(one.end, 3), CYCLE, number, sure, *when]
+        )
     table.save(args.output)
     print(f"{len(found.cycles)} cycles of {found.period:.1f} s (median) in {features.name}")
     for note in found.notes:

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from urllib.parse import quote
 
-from stepcut.app.checks import check_video
-from stepcut.app.server import Running, kept, outline_of
+from stepcut.app.checks import check_video, outline_of
+from stepcut.app.server import Running, kept
 from stepcut.app.state import OtherTimelines
 from stepcut.app.workspace import Workspace
 from stepcut.cli import common, say

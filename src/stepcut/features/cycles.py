@@ -19,6 +19,8 @@ from stepcut.timeline import clock
 Array = NDArray[np.float64]
 Span = tuple[float, float]
 
+CYCLE = "cycle"
+"""The step of a table of cycles."""
 PLACES = 20  # positions of a cycle; a start is needed within a tenth of it
 ROUNDS = 5  # of path and means; more change nothing
 DIMENSIONS = 32
@@ -179,7 +181,10 @@ class _Chain:
         changes = np.flatnonzero(np.diff(path)) + 1
         stays = np.diff(np.concatenate([[0], changes, [len(path)]]))
         places = path[np.concatenate([[0], changes])]
-        varies = [float(np.var(stays[places == place])) for place in range(PLACES)]
+        varies = [
+            float(np.var(stays[places == place])) if place in places else 0.0
+            for place in range(PLACES)
+        ]
         wait = int(np.argmax(varies))
         # A position with most of the variance of cycle times is a wait, not work.
         self.waits = varies[wait] > sum(varies) / 2
@@ -211,7 +216,7 @@ class _Chain:
         """First and last bin of each cycle that is complete."""
         path, last = self.path, self.length - 1
         firsts = [at for at in range(len(path)) if path[at] == 0 and (at == 0 or path[at - 1] != 0)]
-        ends = [*firsts[1:], len(path)]
+        ends = [*firsts[1:], len(path)][: len(firsts)]
         return [
             (first, first + int(np.flatnonzero(path[first:end] == last)[-1]) + 1)
             for first, end in zip(firsts, ends, strict=True)

@@ -1,6 +1,7 @@
 """Learn a procedure from videos; load it, teach it in its folder, ask it on workers."""
 
 import copy
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from stepcut.features.extract import Source, read_source
 from stepcut.features.features import Failure, Features
 from stepcut.features.find import find_inputs
 from stepcut.features.spec import VECTORS, FeatureSpec, as_spec
-from stepcut.files import AnyPath, as_path, cache_dir
+from stepcut.files import Address, AnyPath, as_path, cache_dir
 from stepcut.files.names import Fragment, match_videos, plain
 from stepcut.formats import read_folder
 from stepcut.methods import METHODS, find_method
@@ -46,6 +47,7 @@ from stepcut.procedure.lengths import check_features
 from stepcut.procedure.procedure import Procedure
 from stepcut.progress import Hook, default_hook, silent
 from stepcut.settings import Rate, Setting, build, check_fields, check_number, setting, settings_of
+from stepcut.timeline import Timeline
 from stepcut.version import versions
 
 FEWEST_ROWS = 3
@@ -362,18 +364,41 @@ def read_cycles(recording: AnyPath, cycles: AnyPath) -> list[str]:
     ['line.mp4#t=0,20', 'line.mp4#t=21.5,40']
     """
     folder = as_path(cycles)
-    found = read_outline(folder).timelines if is_procedure(folder) else read_folder(str(cycles))
+    found = read_folder(str(cycles)) if not is_procedure(folder) else _with_taps(folder)
     name = str(recording)
     if len(found) > 1 and not (found := {n: found[n] for n in match_videos(found, [name])}):
         raise OptionError(f"{cycles}: no cycles of {name}. Name it in the column video.")
-    spans = sorted((one.start, one.end) for each in found.values() for one in each.intervals)
-    check_apart(spans, str(cycles))
+    for each in found.values():
+        check_apart([(one.start, one.end) for one in each.intervals], str(cycles))
+    spans = [span for each in found.values() for span in _spans(each)]
     if len(spans) < 2:
         raise OptionError(
             f"{cycles}: {len(spans)} cycles; learning compares at least two. Find them: "
             f"stepcut cycles {shlex.quote(name)} -o {shlex.quote(str(cycles))}"
         )
     return [str(Fragment(name, start, end)) for start, end in spans]
+
+
+def _with_taps(folder: Path | Address) -> dict[str, Timeline]:
+    shown = read_outline(folder).document
+    taps = {name: {*one.clicks} for name, one in shown.said.videos.items()}
+    return {
+        name: replace(one, segments=tuple(sorted({*one.segments, *taps[name]})))
+        for name, one in shown.timelines.items()
+    }
+
+
+def _spans(timeline: Timeline) -> list[tuple[float, float]]:
+    """The intervals, and cycles that begin at taps: each ends with its interval or at the next."""
+    starts = sorted({one.start for one in timeline})
+    usual = float(np.median(np.diff(starts))) if len(starts) > 1 else math.inf
+    spans = []
+    for start, following in zip(starts, [*starts[1:], math.inf], strict=True):
+        here = [one.end for one in timeline.intervals if one.start <= start < one.end]
+        if math.isinf(following) and not here:  # nothing shows where the last one ends
+            here = [start + usual, timeline.duration or math.inf]
+        spans.append((start, min([following, *here])))
+    return spans
 
 
 # ---------- saved procedures

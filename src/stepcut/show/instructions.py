@@ -5,7 +5,7 @@ All words about a step are its name, its note, and what was counted in the recor
 
 import base64
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
@@ -78,7 +78,7 @@ def make_instructions(
     others = [(order, videos) for order, videos in found if order != tuple(usual)]
     names = procedure.steps
     timelines = {name: procedure.timelines[name] for name in normal}
-    times, shown = Times({"": timelines}, names), _typical(procedure, normal, pictures, progress)
+    times, moments = Times({"": timelines}, names), _typical(procedure, normal, progress)
     rules = [] if procedure.learned.method is None else procedure.expectations.rules
     parts = [
         Part(
@@ -89,7 +89,7 @@ def make_instructions(
                 *(f"Rule: {rule}." for rule in rules if names[step] in (rule.step, rule.other)),
             ],
             said.notes.get(names[step], ""),
-            shown[step],
+            _pictures(procedure.videos, moments.get(step, []), pictures),
         )
         for step in usual
     ]
@@ -132,7 +132,7 @@ def _counted(graph: ProcedureGraph, step: int) -> list[str]:
     before = sorted((a for a, b in graph.edges if b == step), key=list(graph.all_before).index)
     if before:
         needed = [f"{graph.name(a)} ({graph.support[a, step]} recordings)" for a in before]
-        facts.append(f"Comes before it: {', '.join(needed)}.")
+        facts.append(f"Must come before it: {', '.join(needed)}.")
     if missing := graph.videos - graph.occurs[step]:
         what = "Optional: " if step in graph.optional else ""
         facts.append(f"{what}{missing} of {_recordings(graph.videos)} do without it.")
@@ -143,29 +143,39 @@ def _counted(graph: ProcedureGraph, step: int) -> list[str]:
 
 
 def _typical(
-    procedure: Procedure, normal: Sequence[str], most: int, progress: Hook
-) -> dict[int, list[Picture]]:
-    """By step, pictures of the videos whose features are nearest the mean of the step."""
+    procedure: Procedure, normal: Sequence[str], progress: Hook
+) -> Mapping[int, list[tuple[str, float]]]:
+    """By step, the moment of each video whose features are nearest the mean of the step."""
     rows: dict[str, Any] = {}
     with suppress(StepcutError, OSError):  # without features, the middles of steps
-        learned = procedure.learned_features(progress=progress) if most else []
+        learned = procedure.learned_features(progress=progress)
         rows = {one.name: one.rows.reshape(len(one.rows), -1) for one in learned}
-    found: dict[int, list[Picture]] = {}
+    found: dict[int, list[tuple[str, float]]] = {}
     for step in range(len(procedure.steps)):
         at = {video: np.flatnonzero(procedure.labels[video] == step) for video in normal}
-        shown = {v: rows[v][at[v]] if rows else at[v][:, None] for v in normal if len(at[v])}
-        mean = np.concatenate([*shown.values()]).mean(axis=0) if rows and shown else None
-        nearest = []
-        for video, each in shown.items():
-            far = np.linalg.norm(each - (each.mean(axis=0) if mean is None else mean), axis=1)
-            time = float((at[video][far.argmin()] + 0.5) / procedure.rate)
-            nearest.append((float(far.min()), video, Fragment.of(video).start + time))
-        found[step] = []
-        for _, video, time in sorted(nearest):
-            path = procedure.videos[video]
-            if len(found[step]) < most and path is not None and Path(path).is_file():
-                with suppress(VideoError):
-                    found[step].append(Picture(video, time, picture_at(path, time, HEIGHT)))
+        shown = {v: rows[v][at[v]] if v in rows else at[v][:, None] for v in normal if len(at[v])}
+        if shown:
+            mean = np.concatenate([*shown.values()]).mean(axis=0) if rows else None
+            far = {
+                v: np.linalg.norm(each - (each.mean(axis=0) if mean is None else mean), axis=1)
+                for v, each in shown.items()
+            }
+            found[step] = [
+                (v, float((at[v][far[v].argmin()] + 0.5) / procedure.rate))
+                for v in sorted(far, key=lambda v: float(far[v].min()))
+            ]
+    return found
+
+
+def _pictures(
+    paths: Mapping[str, str | None], moments: Sequence[tuple[str, float]], most: int
+) -> list[Picture]:
+    found: list[Picture] = []
+    for video, time in moments:
+        path, time = paths[video], Fragment.of(video).start + time
+        if len(found) < most and path is not None and Path(path).is_file():
+            with suppress(VideoError):
+                found.append(Picture(video, time, picture_at(path, time, HEIGHT)))
     return found
 
 

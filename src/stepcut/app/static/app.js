@@ -1,6 +1,7 @@
 // Entry point of the viewer page: load the state, draw, listen.
 
-import { clock, fillTexts, icon } from "./dom.js";
+import { ask } from "./api.js";
+import { button, clock, fillTexts, icon } from "./dom.js";
 import { askName, showHelp } from "./dialogs.js";
 import { prepareCopies } from "./copies.js";
 import { askTeach, canTeach } from "./teach.js";
@@ -19,6 +20,8 @@ import { buildTaps, drawTaps, toggleTaps } from "./tap.js";
 import { buildViews, drawView } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
+const cycles = button(S.learnCycles, () => learnCycles(),
+  { class: "main", title: S.learnCyclesTitle, hidden: true });
 
 function draw({ detail }) {
   if (!["part", "range", "check"].includes(detail)) drawSteps();
@@ -42,6 +45,7 @@ function drawHead() {
   const facts = [S.steps(steps.length), S.videos(videos.length), clock(total, 0)];
   $("summary").textContent = facts.join(" · ");
   $("teach").hidden = !canTeach();
+  cycles.hidden = !store.data.cycles;
   $("trust").hidden = !quality;
   if (quality) {
     $("trust").textContent = quality.warning ? S.nothingShared : quality.right === null
@@ -56,8 +60,19 @@ function drawHead() {
   $("redo").title = S.redoTitle(next);
 }
 
+// Learn from the cycles of one recording, as a job of the start page.
+async function learnCycles() {
+  try {
+    await ask("../../api/learn", store.data.cycles);
+    location.href = "../../";
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
 function wire() {
   fillTexts();
+  $("teach").before(cycles);
   for (const [id, label, act] of [["undo", S.undo, undo], ["redo", S.redo, redo],
     ["history", S.history, showHistory], ["help", S.keys, showHelp]]) {
     $(id).append(icon(id));

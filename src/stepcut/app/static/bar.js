@@ -1,6 +1,6 @@
 // A timeline as a bar: a block per segment, a cursor, and the findings of a check.
 
-import { clock, el, twoEnds } from "./dom.js";
+import { clockIn, el, twoEnds } from "./dom.js";
 import { doubts, shines, stepOf, store } from "./store.js";
 import { S } from "./strings.js";
 
@@ -26,6 +26,7 @@ export class Bar {
 
   draw(video, chosen = -1, report = null) {
     this.duration = video.duration || 1;
+    this.offset = video.offset;
     this.parts = video.parts;
     if (this.names) this.blocks.replaceChildren(...video.parts.map((part, place) =>
       this.block(part, place === chosen)));
@@ -68,7 +69,7 @@ export class Bar {
 
   tipOf([start, end, number, confidence]) {
     const quality = confidence === null ? S.byHand : S.confidence(S.percent(confidence));
-    return `${stepOf(number).name}\n${S.fromTo(clock(start), clock(end))}, ${quality}`;
+    return `${stepOf(number).name}\n${S.fromTo(clockIn(this, start), clockIn(this, end))}, ${quality}`;
   }
 
   block(part, chosen) {
@@ -85,7 +86,8 @@ export class Bar {
   }
 
   otherBlock([start, end, name, background, color]) {
-    const tip = `${store.data.beside}: ${name}\n${S.fromTo(clock(start), clock(end))}`;
+    const when = S.fromTo(clockIn(this, start), clockIn(this, end));
+    const tip = `${store.data.beside}: ${name}\n${when}`;
     const block = el("div", { class: "block", dir: "auto", "data-tip": tip,
       style: { background, color } });
     if (this.names) block.append(...twoEnds(name));

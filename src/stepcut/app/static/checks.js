@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { Bar, listFindings } from "./bar.js";
-import { button, clock, el } from "./dom.js";
+import { button, clock, clockIn, el } from "./dom.js";
 import { failures, jobLine } from "./joblist.js";
 import { pickFiles, pickFolder } from "./picker.js";
 import { choose } from "./stage.js";
@@ -119,11 +119,11 @@ function finding(video, place, one, fine) {
   const about = { do: "fine", kind: one.kind, step: one.step ?? null, video: video.check.video,
     fine: !fine };
   return el("li", { class: fine ? "fine" : "" },
-    el("button", { type: "button", title: S.openAt(clock(one.start)),
+    el("button", { type: "button", title: S.openAt(clockIn(video, one.start)),
       onclick: () => openAt(place, one.start) },
       el("span", { class: `finding ${one.kind}`, text: S.findings[one.kind] ?? one.kind }),
         el("span", { class: "what", text: one.reason }),
-      el("span", { class: "when", text: clock(one.start) })),
+      el("span", { class: "when", text: clockIn(video, one.start) })),
     fine ? el("span", { class: "soft", text: S.acceptedNote }) : null,
     one.kind === "rule" ? null : button(fine ? S.notFine : S.thisIsFine, () => edit(about),
       { class: "mark-fine", title: fine ? "" : S.thisIsFineTitle(one.reason) }));
@@ -136,7 +136,8 @@ function stepTable(report, place) {
   const rows = steps.map((step) => el("tr", {}, el("th", { scope: "row", text: step.name }),
     el("td", { text: step.seen }),
     el("td", {}, ...step.times.map(([start, end]) =>
-      button(`${clock(start)} – ${clock(end)}`, () => openAt(place, start), { class: "quiet" }))),
+      button(`${clockIn(store.data.videos[place], start)} – ${clockIn(
+        store.data.videos[place], end)}`, () => openAt(place, start), { class: "quiet" }))),
     el("td", { text: S.percent(step.probability) }),
     el("td", { text: S.percent(step.share_of_videos) })));
   return el("div", { class: "scroll-x" }, el("table", { class: "figures" },

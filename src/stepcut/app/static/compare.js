@@ -1,6 +1,6 @@
 // One step in all videos, side by side.
 
-import { clock, el, iconButton } from "./dom.js";
+import { clockIn, el, iconButton } from "./dom.js";
 import { Player } from "./player.js";
 import { choose, pauseStage } from "./stage.js";
 import { changed, stepOf, store } from "./store.js";
@@ -112,7 +112,7 @@ function toStart(tile) {
 function label(tile) {
   const [start, end] = tile.parts[tile.at];
   const count = tile.parts.length > 1 ? S.ofTimes(tile.at + 1, tile.parts.length) : "";
-  tile.when.textContent = `${clock(start)} – ${clock(end)}${count}`;
+  tile.when.textContent = `${clockIn(tile.video, start)} – ${clockIn(tile.video, end)}${count}`;
 }
 
 function setPlaying(on, button) {

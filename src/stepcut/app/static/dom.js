@@ -82,6 +82,9 @@ export function clock(seconds, digits = 1) {
   return `${head}:${two(whole % 60)}${rest}`;
 }
 
+// A time of a recording, in the time of its file: a recording may be a part of one.
+export const clockIn = ({ offset }, seconds, digits = 1) => clock(offset + seconds, digits);
+
 // Seconds that a person typed: 83.4, 1:23.4 or, with `rate`, the frame #312; null if it is none.
 export function readTime(text, rate) {
   const frame = /^\s*#(\d+)\s*$/.exec(text);

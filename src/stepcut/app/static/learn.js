@@ -30,6 +30,7 @@ export function newProcedure(say) {
   const name = el("input", { name: "name" });
   const problem = el("p", { class: "bad", role: "alert" });
   const go = button(S.learnButton, learn, { class: "main", disabled: true });
+  const cycles = button(S.findCycles, findCycles, { title: S.findCyclesTitle, hidden: true });
   const chosen = new Map(); // path -> used
   let listed = 0;
 
@@ -90,6 +91,7 @@ export function newProcedure(say) {
 
   function sync() {
     go.disabled = used().length < 2;
+    cycles.hidden = used().length !== 1;
     const bad = [...rows.querySelectorAll(".bad")].length;
     progress.textContent = used().length < 2 ? S.fewVideos
       : `${S.videos(used().length)}${bad ? `. ${S.problemVideos(bad)}` : ""}`;
@@ -108,6 +110,17 @@ export function newProcedure(say) {
     }
   }
 
+  // One long recording: find its repetitions, to be corrected and learned from.
+  async function findCycles() {
+    problem.textContent = "";
+    try {
+      await ask("api/cycles", { video: used()[0] });
+      location.hash = "";
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  }
+
   const field = (text, node, help = "") => el("label", { class: "field" }, el("span", { text }),
     node, help ? el("small", { class: "soft", text: help }) : null);
   const head = el("thead", {}, el("tr", {}, ...[S.use, S.video, S.duration, S.problem].map((text) =>
@@ -121,7 +134,7 @@ export function newProcedure(say) {
       "aria-label": S.labels }, el("span", { text: S.labels }), choosing,
       el("small", { class: "soft", text: S.labelsHelp }))),
     el("section", {}, el("h3", { text: S.learnGo }), field(S.procedureName, name), problem,
-      el("div", { class: "row" }, go, el("a", { href: "#", text: S.cancel }))));
+      el("div", { class: "row" }, go, cycles, el("a", { href: "#", text: S.cancel }))));
   show("");
   return node;
 }

@@ -20,6 +20,7 @@ export class Player {
     this.node = el("div", { class: "screen" }, this.video, this.canvas, this.line, this.words,
       this.note);
     this.key = null;
+    this.offset = 0; // seconds of the file at which the recording starts
     this.ready = false; // whether the video has reached `start`
     this.next = null; // where to seek after the present seek
     this.signals = null;
@@ -31,6 +32,7 @@ export class Player {
       if (!this.video.videoWidth) this.cannotPlay(); // sound only: unsupported video codec
       else this.standAtStart();
     });
+    this.video.addEventListener("timeupdate", () => this.stopAtEnd());
     this.video.addEventListener("seeked", () => this.next !== null && this.seek(this.next));
     for (const event of ["play", "pause", "ended", "emptied", "seeked", "timeupdate"]) {
       this.video.addEventListener(event, () => this.onevent(event));
@@ -45,7 +47,8 @@ export class Player {
     }
     const playing = this.key !== null && !this.paused;
     Object.assign(this, { key: video.key, start: time, waiting: false, begun: false, copied: false,
-      signals: null, duration: video.duration, clock: null });
+      signals: null, duration: video.duration, offset: video.offset, part: video.part,
+      clock: null });
     this.showSignals(null);
     this.warning = video.changed ? S.videoChanged : "";
     this.showNote(this.warning);
@@ -85,6 +88,7 @@ export class Player {
   play() {
     this.wanted = true;
     if (this.waiting && !this.begun) return Promise.resolve();
+    if (this.part && this.time >= this.duration - 0.01) this.seek(0);
     if (!this.signals) return this.video.play().catch(() => {}); // paused or changed meanwhile
     this.clock = { began: performance.now(), from: this.time >= this.duration ? 0 : this.time };
     this.onevent("play");
@@ -113,14 +117,14 @@ export class Player {
     if (this.clock) this.clock = { began: performance.now(), from: time };
     if (this.ready) {
       this.next = this.video.seeking ? time : null; // each seek shows its frame
-      if (this.next === null) this.video.currentTime = time;
+      if (this.next === null) this.video.currentTime = this.offset + time;
     }
     this.moveLine();
   }
 
   standAtStart() {
     this.ready = true;
-    if (this.start) this.video.currentTime = this.start;
+    if (this.offset + this.start) this.video.currentTime = this.offset + this.start;
     if (this.wanted && (this.copied || this.begun) && this.video.paused) this.play();
   }
 
@@ -135,7 +139,12 @@ export class Player {
       }
       return now;
     }
-    return this.next ?? (this.ready ? this.video.currentTime : this.start || 0);
+    return this.next ?? (this.ready ? this.video.currentTime - this.offset : this.start || 0);
+  }
+
+  // A part of a file ends before the file.
+  stopAtEnd() {
+    if (this.part && !this.video.paused && this.time >= this.duration) this.pause();
   }
 
   showWords(text) {
@@ -173,7 +182,7 @@ export class Player {
       this.load(`copy/${this.key}/${copies.kind}?beginning`);
     } else {
       // a time after the beginning waits for the whole
-      if (this.begun && !(this.start > this.video.duration)) this.start = this.time;
+      if (this.begun && !(this.offset + this.start > this.video.duration)) this.start = this.time;
       Object.assign(this, { waiting: false, begun: false, copied: true });
       this.showNote(this.warning);
       this.load(`copy/${this.key}/${copies.kind}`);

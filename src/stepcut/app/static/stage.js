@@ -2,7 +2,7 @@
 
 import { listFindings } from "./bar.js";
 import { ask, work } from "./api.js";
-import { button, clamp, clock, el, icon, iconButton, readTime } from "./dom.js";
+import { button, clamp, clockIn, el, icon, iconButton, readTime } from "./dom.js";
 import { moveCursor } from "./grid.js";
 import { learnAfter } from "./queue.js";
 import { adopt } from "./teach.js";
@@ -92,10 +92,10 @@ function show(time) {
   track.point(time, !player.paused);
   player.moveLine();
   moveCursor(store.video, time);
-  if (document.activeElement !== now) now.value = clock(time);
+  if (document.activeElement !== now) now.value = clockIn(current(), time);
   const copy = player.copied ? ` · ${S.copyShown}` : "";
-  total.textContent = `/ ${clock(current().duration)} · #${Math.floor(time * store.rate
-    + 1e-3)}${copy}`;
+  total.textContent = `/ ${clockIn(current(), current().duration)} · #${Math.floor(
+    (current().offset + time) * store.rate + 1e-3)}${copy}`;
   total.title = copy && S.copyShownTitle;
   const words = subtitles.ariaPressed === "true" && partAt(current(), time);
   player.showWords(words >= 0 ? stepOf(current().parts[words]?.[2])?.name ?? "" : "");
@@ -167,13 +167,15 @@ export function drawStage(what) {
   drawActs(video);
 }
 
+const fromTo = (start, end) => `${clockIn(current(), start)} – ${clockIn(current(), end)}`;
+
 function segmentLine([start, end, number]) {
   const step = stepOf(number);
   return el("li", {}, el("button", { type: "button", class: shines(number) ? "" : "dim",
     onclick: () => choose(store.video, start) },
     el("span", { class: "swatch", style: { background: step.colour } }),
       el("span", { class: "what", text: step.name }),
-    el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` })));
+    el("span", { class: "when", text: fromTo(start, end) })));
 }
 
 function chooseLine() {
@@ -195,7 +197,7 @@ function drawApart(video) {
     ...there.map(([start, end, ours, theirs]) => el("li", {},
     el("button", { type: "button", onclick: () => choose(store.video, start) },
       el("span", { class: "what", text: `${ours} ≠ ${theirs}` }),
-      el("span", { class: "when", text: `${clock(start)} – ${clock(end)}` }))))));
+      el("span", { class: "when", text: fromTo(start, end) }))))));
 }
 
 // Go to the next interval of `list(video)` in this or a later video, or to the first.
@@ -214,7 +216,7 @@ function drawFound(report) {
     el("button", { type: "button", onclick: () => seek(each.start) },
     el("span", { class: `finding ${each.kind}`, text: S.findings[each.kind] }),
       el("span", { class: "what", text: each.reason }),
-    el("span", { class: "when", text: clock(each.start) }))));
+    el("span", { class: "when", text: clockIn(current(), each.start) }))));
   const steps = (report.steps || []).filter((step) => step.seen && step.seen !== "seen")
     .map((step) =>
     el("li", { class: "unseen", text: S.unseen(step, S.percent(step.probability ?? 0)) }));
@@ -238,7 +240,7 @@ function drawActs(video) {
     ...store.data.steps.map((step) => el("option", { value: step.number, text: step.name,
       selected: step.number === of })),
     el("option", { value: "", text: S.background }));
-  const words = store.range ? S.stretch(clock(stretch[0]), clock(stretch[1])) : "";
+  const words = store.range ? S.stretch(...stretch.map((time) => clockIn(current(), time))) : "";
   const typed = store.range ? [] : ["start", "end"].map((edge, at) => typedEdge(edge, stretch[at]));
   acts.replaceChildren(el("div", { class: "row" },
     el("label", {}, el("span", { text: words }), which), ...typed),
@@ -256,12 +258,12 @@ function drawActs(video) {
 
 // The start or end of the segment as a field: a time, or a frame.
 function typedEdge(edge, time) {
-  const field = el("input", { size: 7, value: clock(time, 2), title: S.timeTitle,
+  const field = el("input", { size: 7, value: clockIn(current(), time, 2), title: S.timeTitle,
     "aria-label": S.edges[edge], onchange: () => {
       const to = readTime(field.value, store.rate);
       if (to === null) say(S.noTime(field.value), true);
-      else moveEdge(edge, clamp(to, 0, current().duration));
-      if (to === null) field.value = clock(time, 2);
+      else moveEdge(edge, clamp(to - current().offset, 0, current().duration));
+      if (to === null) field.value = clockIn(current(), time, 2);
     } });
   return field;
 }
@@ -412,7 +414,7 @@ function goToTyped(event) {
   if (event.key !== "Enter") return;
   const time = readTime(now.value, store.rate);
   if (time === null) say(S.noTime(now.value), true);
-  else choose(store.video, clamp(time, 0, current().duration));
+  else choose(store.video, clamp(time - current().offset, 0, current().duration));
   now.blur();
 }
 

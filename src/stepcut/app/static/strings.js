@@ -30,7 +30,7 @@ export const S = {
   editsLabel: "Edits",
 
   // ---------------------------------------------------------------- jobs
-  jobKinds: { learn: "Learn", teach: "Learn from annotations", check: "Check", export: "Export",
+  jobKinds: { learn: "Learn", cycles: "Find cycles", teach: "Learn from annotations", check: "Check", export: "Export",
     copies: "Copies for the browser", suggest: "Suggest", adopt: "Add videos" },
   jobStates: { waiting: "waiting", running: "running", done: "done", failed: "failed",
     cancelled: "cancelled" },
@@ -48,6 +48,8 @@ export const S = {
   jobDone: {
     learn: ({ steps, videos }) =>
       `${count(steps.length, "step", "steps")} from ${count(videos, "video", "videos")}`,
+    cycles: ({ cycles, notes }) =>
+      [count(cycles, "cycle", "cycles"), ...notes].join(". "),
     check: (result) => `${count(result.checked, "video", "videos")} checked`,
     export: (result) => `${count(result.files.length, "file", "files")} in ${result.folder}`,
   },
@@ -84,7 +86,13 @@ export const S = {
   procedureName: "Name of the procedure",
   learnGo: "4. Learn",
   learnButton: "Learn",
-  fewVideos: "Choose at least two videos of the same task; five or more give better steps.",
+  fewVideos: "Choose at least two videos of the same task; five or more give better steps. "
+    + "Or choose one long recording of many cycles.",
+  findCycles: "Find cycles",
+  findCyclesTitle: "Find the repetitions in one long recording, to correct them and learn from them",
+  learnCycles: "Learn from cycles",
+  learnCyclesTitle: "Learn a procedure with each cycle as a video. To correct the cycles first, drag"
+    + " their edges, or tap at each start (Code).",
 
   // ---------------------------------------------------------------- list of steps
   findStep: "Find a step",

@@ -1,7 +1,7 @@
 // The large timeline: ruler, zoom, movable boundaries, and selection of a range.
 
 import { Bar } from "./bar.js";
-import { clamp, clock, el } from "./dom.js";
+import { clamp, clock, clockIn, el } from "./dom.js";
 import { changed, current, edit, stepOf, store } from "./store.js";
 import { S } from "./strings.js";
 
@@ -62,14 +62,17 @@ export class Track {
   drawRuler() {
     const { scrollLeft, clientWidth } = this.node;
     const { duration } = this.bar;
+    const { offset } = current();
     const second = ((clientWidth || 800) * this.zoom) / duration; // pixels
     const span = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800,
       3600].find((each) => each * second > 64) || 3600;
     const ticks = [];
-    const last = Math.min((scrollLeft + clientWidth) / second, duration - 1e-6);
-    for (let place = Math.floor(scrollLeft / second / span); place * span <= last; place += 1) {
+    const last = Math.min((scrollLeft + clientWidth) / second, duration - 1e-6) + offset;
+    const first = Math.floor((offset + scrollLeft / second) / span);
+    for (let place = first; place * span <= last; place += 1) {
+      if (place * span < offset) continue;
       const tick = el("span", { text: clock(place * span, span < 1 ? 1 : 0) });
-      tick.style.left = `${(100 * place * span) / duration}%`;
+      tick.style.left = `${(100 * (place * span - offset)) / duration}%`;
       ticks.push(tick);
     }
     this.ruler.replaceChildren(...ticks);
@@ -141,8 +144,8 @@ export class Track {
   pin(video, kind, [time, number], place) {
     const { name, colour } = stepOf(number) ?? { name: S.background, colour: "var(--soft)" };
     const node = el("div", { class: `pin ${kind}`, role: "slider", tabIndex: 0,
-      "aria-label": S.pinOf[kind](name, clock(time)),
-      "data-tip": S.pinTitle(name, clock(time)), style: { color: colour } });
+      "aria-label": S.pinOf[kind](name, clockIn(video, time)),
+      "data-tip": S.pinTitle(name, clockIn(video, time)), style: { color: colour } });
     node.dataset.key = `${kind}${place}`;
     const remove = () => edit({ do: `remove_${kind}`, video: video.name, [kind]: place });
     node.addEventListener("keydown", (event) => {
@@ -166,7 +169,7 @@ export class Track {
     const show = () => {
       node.style.left = `${(100 * now) / this.bar.duration}%`;
       node.setAttribute("aria-valuenow", now.toFixed(3));
-      node.setAttribute("aria-valuetext", clock(now));
+      node.setAttribute("aria-valuetext", clockIn(current(), now));
     };
     const go = (to) => {
       now = clamp(to, low, high);
