@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +81,7 @@ def error_note(labelled: bool) -> str:
     )
 
 
+@lru_cache(maxsize=4096)  # opening a file takes a while
 def began(name: str, path: str | None = None) -> datetime | None:
     """When a recording began: by a date in its name, or as the camera wrote into its file.
 

@@ -359,7 +359,7 @@ def read_cycles(recording: AnyPath, cycles: AnyPath) -> list[str]:
     Examples
     --------
     >>> Path("cycles.csv").write_text("start,end,label\\n0,20,cycle\\n21.5,40,cycle\\n")
-    46
+    41
     >>> read_cycles("line.mp4", "cycles.csv")
     ['line.mp4#t=0,20', 'line.mp4#t=21.5,40']
     """
