@@ -119,6 +119,14 @@ def test_a_removed_video_stays_in_the_log_and_comes_back(place, capsys):
     same_knowledge(before, sc.load(place))
 
 
+def test_the_file_of_a_removed_video_is_not_needed_to_learn_again(made, tmp_path):
+    files = [shutil.copy(made / "old" / f"{name}.npy", tmp_path) for name in LEARNED]
+    sc.learn(files, steps=6, restarts=2, output=tmp_path / "b.proc")
+    sc.load(tmp_path / "b.proc").remove(LEARNED[-1]).save(tmp_path / "b.proc")
+    Path(files[-1]).unlink()
+    assert list(sc.load(tmp_path / "b.proc").add(learn=True).samples) == LEARNED[:-1]
+
+
 def test_a_video_is_replaced_also_under_its_name(place, made, tmp_path, capsys):
     shutil.copy(made / "more" / f"{NEW}.npy", tmp_path / f"{TWO}.npy")
     code, said = run(capsys, "add", place, tmp_path / f"{TWO}.npy")

@@ -96,6 +96,10 @@ def without_videos(learned: Learned, gone: Collection[str]) -> Learned:
     stay = [name for name in learned.samples if name not in gone]
     places, said = learned.config.source, learned.annotations
     left = {learned.videos[name] for name in gone}
+    with suppress(StepcutError):  # moved
+        inputs = find_inputs(places or [])
+        pairs = zip(inputs.names, inputs.files, strict=True)
+        left |= {whole_path(str(file)) for name, file in pairs if name in gone}
     normal = learned.expectations
     return replace(
         learned,

@@ -72,6 +72,7 @@ def test_main_end_to_end_and_the_table_again_from_its_file(data, tmp_path):
     assert "above the uniform baseline" in verdict
     for words in ("on folder, protocol strict", "K is the true number", "over 2 seeds"):
         assert words in table.caption
+    assert len(table.caption.split()) <= 40
     best = max(results.mean(row).mean for row in results.record["rows"])
     (bold,) = [row for row, place in table.bold if place == table.columns.index("mean F1")]
     assert results.mean(str(table.rows[bold][0])).mean == best
