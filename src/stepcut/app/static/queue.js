@@ -37,7 +37,7 @@ const after = el("input", { type: "checkbox", checked: recall("learn after", fal
   onchange: () => remember("learn after", after.checked) });
 const afterLabel = el("label", { title: S.learnAfterTitle }, after, S.learnAfter);
 const next = button(S.nextDoubt, () => goNext(), { class: "main", title: S.nextDoubtTitle });
-const more = button(S.addVideos, () => addVideos(), { title: S.addVideosTitle });
+const more = button(S.addVideos, () => addVideos());
 const seen = new Set(); // what Next has shown: key and time
 let listed = { data: null, wish: "", videos: [] };
 let choose = null;

@@ -301,7 +301,6 @@ export const S = {
   adopting: "Adding the video …",
   adopted: (names) => `Added: ${names}. Correct and confirm, then learn again.`,
   addVideos: "Add videos",
-  addVideosTitle: "Videos join the procedure, segmented by the present model",
   checkAgain: "Check again", stale: "checked with an earlier version of the procedure",
   forgetCheck: "Remove from the list",
   openAt: (when) => `Show the video at ${when}`,

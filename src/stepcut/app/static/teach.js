@@ -82,8 +82,7 @@ export async function learnQuietly() {
   store.learning = false;
 }
 
-// Add videos to the procedure (`keys` of checked ones, or `videos`, files); their segments are a
-// proposal to correct.
+// Add checked videos (`keys`) or files (`videos`); their segments are a proposal to correct.
 export async function adopt(chosen) {
   say(S.adopting);
   try {
