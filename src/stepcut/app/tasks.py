@@ -16,7 +16,7 @@ from stepcut.app.checks import Checks, check_video, outline_of
 from stepcut.app.folder import Folder, beside, without_path
 from stepcut.errors import OptionError, ProcedureError, StepcutError, as_items, choose
 from stepcut.evaluation.times import Times
-from stepcut.features.cycles import CYCLE, find_cycles
+from stepcut.features.cycles import CYCLE, Cycle, find_cycles
 from stepcut.features.extract import extract
 from stepcut.files import output_errors, write_json, write_text
 from stepcut.files.names import Fragment
@@ -84,7 +84,7 @@ def _cycles(args: Args, progress: Hook) -> dict[str, Any]:
     """Show the cycles of a recording to be corrected; where none is found, to be tapped."""
     output, video = Path(args["output"]), args["video"]
     [features], _ = extract([video], progress=progress, strict=True)
-    cycles, notes = [], list[str]()
+    cycles, notes = list[Cycle](), list[str]()
     try:
         cycles, _, notes = find_cycles(features)
     except OptionError as error:

@@ -108,7 +108,8 @@ def _prepare(rows: NDArray[np.generic]) -> Array:
     flat = flat[:, spread > 1e-6 * spread.max()] / spread[spread > 1e-6 * spread.max()]
     if flat.shape[1] > DIMENSIONS:
         flat = flat @ np.linalg.eigh(flat.T @ flat)[1][:, -DIMENSIONS:]
-    return flat / max(float(np.sqrt((flat**2).sum(axis=1).mean())), 1e-9)
+    scaled: Array = flat / max(float(np.sqrt((flat**2).sum(axis=1).mean())), 1e-9)
+    return scaled
 
 
 def _chain(rows: Array) -> "_Chain":
@@ -124,7 +125,7 @@ def _chain(rows: Array) -> "_Chain":
         mixed = np.concatenate([quarters[at] for at in rng.permutation(len(quarters))])
         chance.append(max(_Chain(mixed, best.period, ()).gain, -1.0))
     # Three deviations, since the best of some thirty fits is compared.
-    best.repeats = bool(chance) and best.gain > np.mean(chance) + 3 * np.std(chance)
+    best.repeats = bool(chance and best.gain > np.mean(chance) + 3 * np.std(chance))
     return best
 
 
@@ -137,6 +138,7 @@ class _Chain:
         self.marks, self.period = marks, period
         self.rows = np.add.reduceat(rows, self.edges[:-1]) / np.diff(self.edges)[:, None]
         self.waits = False
+        self.idle: Array | None = None
         if marks:
             means = np.mean([self._window(rows, start, end) for start, end in marks], axis=0)
         else:
@@ -187,17 +189,22 @@ class _Chain:
         ]
         wait = int(np.argmax(varies))
         # A position with most of the variance of cycle times is a wait, not work.
-        self.waits = varies[wait] > sum(varies) / 2
+        self.waits = bool(varies[wait] > sum(varies) / 2)
         first = wait + 1 if self.waits else int(path[0])
-        turned = np.roll(means, -first, axis=0)
-        return turned[:-1] if self.waits else turned
+        turned: Array = np.roll(means, -first, axis=0)
+        if self.waits:
+            self.idle, turned = turned[-1], turned[:-1]
+        return turned
 
     def _fit(self, means: Array) -> None:
         right, chance = self._cost(means), self._cost(means[::-1])
         for _ in range(ROUNDS):
             self.between = (right + chance) / 2
             distances = self._distances(means)
-            self.path = best_path(distances, self.between)
+            rest = np.full(len(distances), self.between)
+            if self.idle is not None:
+                rest = np.minimum(rest, ((self.rows - self.idle) ** 2).sum(axis=1))
+            self.path = best_path(distances, rest)
             self.costs = np.where(self.path < len(means), 0.0, np.nan)
             inside = self.path < len(means)
             self.costs[inside] = distances[np.flatnonzero(inside), self.path[inside]]
@@ -234,17 +241,18 @@ class _Chain:
         ]
 
 
-def best_path(distances: Array, between: float = math.inf) -> NDArray[np.int64]:
+def best_path(distances: Array, between: Array | None = None) -> NDArray[np.int64]:
     """Return the cheapest position of each row; one more than the last is between two cycles.
 
-    A row stays or goes to the next position. Without `between`, the last is followed by the first
+    A row stays or goes to the next position. Without the costs of rows `between` cycles, the last is followed by the first
     and the path may begin and end anywhere; with it, only complete cycles count.
     """
     count, places = distances.shape
-    closed = math.isfinite(between)
+    closed = between is not None
+    between = np.full(count, math.inf) if between is None else between
     moved, left = np.zeros((count, places), bool), np.zeros(count, bool)
     rested = np.zeros(count, bool)
-    costs, rest = distances[0].copy(), between
+    costs, rest = distances[0].copy(), float(between[0])
     if closed:
         costs[1:] = math.inf
     for row in range(1, count):
@@ -253,7 +261,7 @@ def best_path(distances: Array, between: float = math.inf) -> NDArray[np.int64]:
         before[0] = min(rest, before[0])
         moved[row] = before < costs
         left[row] = costs[-1] < rest
-        rest = min(rest, costs[-1]) + between
+        rest = min(rest, costs[-1]) + between[row]
         costs = np.minimum(costs, before) + distances[row]
     path = np.empty(count, np.int64)
     ends = np.append(costs, rest)
