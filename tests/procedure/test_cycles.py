@@ -68,9 +68,6 @@ def learned(line, file, tmp_path_factory):
     return sc.learn(read_cycles(file, table), **options), folder / "line.proc"
 
 
-# ---------- finding
-
-
 def test_finds_cycles_with_pauses(line):
     assert min(shares(find_cycles(line[0]).cycles, line[1])) >= 0.9
 
@@ -118,9 +115,6 @@ def test_marks_that_overlap_are_refused(line):
         find_cycles(line[0], [(20, 50), (0, 30)])
 
 
-# ---------- a part of a file
-
-
 def test_the_name_of_a_part_says_where_it_is():
     assert Fragment.of("a/line.mp4#t=12.5,48.2") == ("a/line.mp4", 12.5, 48.2)
     assert str(Fragment("line", 12.5, 48.0)) == "line#t=12.5,48"
@@ -145,9 +139,6 @@ def test_features_are_computed_once_and_divided(line, file):
     assert np.allclose(found[0].rows, whole[20:40], atol=1e-2)
     with raises(OptionError, "lies outside the recording, which has"):
         read_source([f"{file}#t=10,100000"])
-
-
-# ---------- a procedure of cycles
 
 
 def test_learn_export_edit_teach_and_load_keep_the_time_of_the_file(learned, line, tmp_path, run):
@@ -192,9 +183,6 @@ def test_check_and_segment_take_a_part(learned, file, run):
     answer = run("segment", str(folder), f"{file}#t=40,75")
     assert "<Timeline line#t=40,75:" in answer.out
     run("check", str(folder), f"{file}#t=40,75", code=(0, 1, 3, 4))
-
-
-# ---------- the command
 
 
 def test_the_command_writes_a_table_that_learn_and_view_read(line, file, tmp_path, run):
