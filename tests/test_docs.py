@@ -206,11 +206,8 @@ def test_every_report_has_a_script_and_a_reader(monkeypatch):
         script = read(ROOT / "benchmarks" / row.script)
         page = read(ROOT / "benchmarks" / "reports" / f"{name}.md")
         assert f"<!-- table {row.page} -->" in page if row.page else "report" in script, name
-    linked = {
-        name
-        for page in (ROOT / "README.md", *PAGES, *REPORTS)
-        for name in re.findall(r"\]\((?:[./]*benchmarks/reports/)?([\w-]+)\.md", read(page))
-    }
+    texts = "".join(map(read, (ROOT / "README.md", *PAGES, *REPORTS)))
+    linked = {*re.findall(r"\]\((?:[./]*benchmarks/reports/)?([\w-]+)\.md", texts)}
     assert {report.stem for report in REPORTS} <= linked
 
 
@@ -232,11 +229,8 @@ def test_the_reference_is_complete():
         assert kinds <= shown, f"{module}: {kinds - shown}"
     for module in ("stepcut.paper.datasets", "stepcut.show.plots", "stepcut.errors"):
         assert module in listed
-    classes = {
-        name
-        for name, kind in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(kind, errors.StepcutError)
-    }
+    every = inspect.getmembers(errors, inspect.isclass)
+    classes = {name for name, kind in every if issubclass(kind, errors.StepcutError)}
     assert classes <= shown
 
 

@@ -39,12 +39,9 @@ class Wrong(StepCut):
     def read(self, features):
         self.count_ += 1
         read = super().read(features)
-        broken = {
-            "labels": read._replace(labels=read.labels[1:]),
-            "probabilities": read._replace(probabilities=2 * read.probabilities),
-            "novelty": read._replace(novelty=-1 - read.novelty),
-        }
-        return broken.get(self.spoil, read)
+        broken = {"labels": read.labels[1:], "probabilities": 2 * read.probabilities}
+        broken["novelty"] = -1 - read.novelty
+        return read._replace(**{name: broken[name] for name in broken if name == self.spoil})
 
     def state(self):
         return {"all": np.array([object()])} if self.spoil == "state" else super().state()

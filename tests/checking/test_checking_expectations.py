@@ -161,10 +161,8 @@ def test_green_means_that_a_fault_would_be_found(blind):
     labels = film([0, 1, 2, 3], np.random.default_rng(1))
     rate = blind.detects["missing step"]
     assert rate < 0.5
-    results = {
-        least: check_labels(labels, 1.0, blind, shares(labels), names=STEPS, min_detection=least)
-        for least in (None, 0.5, 0)
-    }
+    how = {"probabilities": shares(labels), "names": STEPS}
+    results = {n: check_labels(labels, 1.0, blind, **how, min_detection=n) for n in (None, 0.5, 0)}
     assert [one.verdict for one in results.values()] == ["inconclusive", "inconclusive", "fine"]
     assert [one.exit_code for one in results.values()] == [4, 4, 0]
     assert [one.ok for one in results.values()] == [False, False, True]

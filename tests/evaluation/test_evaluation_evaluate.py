@@ -61,10 +61,8 @@ def test_a_perfect_prediction_is_perfect_whatever_its_names():
 
 def test_rates_are_compared_in_seconds_and_baselines_have_the_length_of_the_annotation():
     true = truth()
-    slow = {
-        name: Timeline.from_labels(t.labels(np.arange(int(4 * t.end)) / 4), 4.0, STEPS, t.duration)
-        for name, t in true.items()
-    }
+    rows = {name: t.labels(np.arange(int(4 * t.end)) / 4) for name, t in true.items()}
+    slow = {n: Timeline.from_labels(rows[n], 4.0, STEPS, t.duration) for n, t in true.items()}
     table = evaluate(slow, true)
     assert table.score.f1 > 97
     true = {name: Timeline(t.segments, steps=STEPS) for name, t in truth().items()}
@@ -97,10 +95,8 @@ def test_breakdowns_name_steps_and_videos():
     uniform = table.scores["uniform"][0]
     assert table.per_video().column("uniform F1") == [each.f1 for each in uniform.per_video]
     assert table.per_step().column("uniform F1") == [each.f1 for each in uniform.per_step]
-    found = {
-        name: Timeline(list(t.rename({"stir": "taste"})), t.duration, ("serve", "taste", "pour"))
-        for name, t in truth().items()
-    }
+    named = {name: t.rename({"stir": "taste"}) for name, t in truth().items()}
+    found = {n: Timeline([*t], t.duration, ("serve", "taste", "pour")) for n, t in named.items()}
     table = evaluate(found, truth(), protocol="named")
     confusion = table.confusion()
     counts = {row[0]: dict(zip(confusion.columns, row, strict=True)) for row in confusion.rows}
@@ -133,10 +129,8 @@ def test_graph_edges_are_scored_where_the_true_graph_is_known():
 def test_a_data_set_brings_the_graph_of_the_task_whose_videos_are_scored(monkeypatch):
     tea, soup = ({f"{name}{v}": t for v, t in truth(6).items()} for name in ("tea", "soup"))
     graphs = ((tea, (("Pour", "stir"), ("stir", "serve"))), (soup, None))
-    tasks = [
-        Task("", [TaskVideo(name, timeline=t) for name, t in videos.items()], STEPS, graph=graph)
-        for videos, graph in graphs
-    ]
+    films = [[TaskVideo(name, timeline=t) for name, t in videos.items()] for videos, _ in graphs]
+    tasks = [Task("", each, STEPS, graph=one) for each, (_, one) in zip(films, graphs, strict=True)]
     monkeypatch.setattr("stepcut.paper.datasets.DataSet.load", lambda *_: tasks)
     one = evaluate(tea, "captaincook4d:x")
     assert one.columns[-1] == "graph F1"
@@ -243,20 +237,16 @@ def test_labels_beyond_the_end_are_missed_and_those_of_the_first_part_are_no_wro
     assert pair.pred[0].tolist() == [0] * 20 + [-1] * 20
     assert (pair.true[0] == 1).all()
     made = {f"v{number}": two_halves(40) for number in range(3)}
-    true = {
-        name: Timeline([Segment(0, 10, "a"), Segment(10, end, "b")])
-        for name, end in zip(made, (15, 25, 33), strict=True)
-    }
+    ends = zip(made, (15, 25, 33), strict=True)
+    true = {name: Timeline([Segment(0, 10, "a"), Segment(10, end, "b")]) for name, end in ends}
     assert evaluate(learn(made, steps=2, restarts=2), true).score.f1 > 0
 
 
 def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits():
     made = {f"v{number}": two_halves(40 + 4 * number) for number in range(4)}
     # Two rows a second.
-    true = {
-        name: Timeline([Segment(0, len(rows) / 4, "a"), Segment(len(rows) / 4, len(rows) / 2, "b")])
-        for name, rows in made.items()
-    }
+    ends = {name: len(rows) / 2 for name, rows in made.items()}
+    true = {n: Timeline([Segment(0, e / 2, "a"), Segment(e / 2, e, "b")]) for n, e in ends.items()}
     procedure = learn(made, steps=2, rate=1, restarts=2)
     with raises(AnnotationError, setting="rate", value=1, allowed=2):
         evaluate(procedure, true)

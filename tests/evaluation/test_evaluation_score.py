@@ -364,10 +364,8 @@ def videos(seed, background=True, clusters=4, count=3):
     rng = np.random.default_rng(seed)
     pred, true = [], []
     for _ in range(count):
-        labels = np.repeat(
-            rng.permutation(np.arange(0 if background else 1, 5)),
-            rng.integers(5, 30, 5 - (not background)),
-        )
+        steps = rng.permutation(np.arange(0 if background else 1, 5))
+        labels = np.repeat(steps, rng.integers(5, 30, len(steps)))
         noisy = np.where(rng.random(len(labels)) < 0.6, labels, rng.integers(0, 5, len(labels)))
         pred.append(rng.permutation(clusters)[noisy % clusters] if seed % 2 else noisy % clusters)
         true.append(labels)

@@ -80,11 +80,9 @@ def test_samples_are_the_frames_shown_then(films, name, fps):
 def test_parts_give_the_samples_of_one_pass(films, name):
     whole = list(sample_frames(films[name], 7, size=(24, 32)))
     for borders in ([0, 0.5, None], [0, Fraction(3, 7), Fraction(4, 7), 1.3, None], [0, 1.9, 500]):
-        parts = [
-            sample
-            for start, end in itertools.pairwise(borders)
-            for sample in sample_frames(films[name], 7, size=(24, 32), start=start or 0, end=end)
-        ]
+        spans = [{"start": start or 0, "end": end} for start, end in itertools.pairwise(borders)]
+        made = [sample_frames(films[name], 7, size=(24, 32), **span) for span in spans]
+        parts = [sample for one in made for sample in one]
         assert [time for time, _ in parts] == [time for time, _ in whole]
         assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(parts, whole, strict=True))
 

@@ -427,11 +427,9 @@ def test_tables_of_deeplabcut_and_sleap(tmp_path):
     samples = record(0)
     plain = load_sensors(write(tmp_path / "plain.csv", samples, "nose.x,nose.y"), 50)[0][0]
     numbers = [f"{n},{x:.5f},{y:.5f}" for n, (x, y) in enumerate(samples)]
-    heads = {
-        "dlc": ["scorer,net,net", "bodyparts,nose,nose", "coords,x,y"],
-        "many": ["scorer,net,net", "individuals,one,one", "bodyparts,nose,nose", "coords,x,y"],
-        "sleap": ["frame_idx,nose.x,nose.y"],
-    }
+    first, *rest = dlc = ["scorer,net,net", "bodyparts,nose,nose", "coords,x,y"]
+    heads = {"dlc": dlc, "many": [first, "individuals,one,one", *rest]}
+    heads["sleap"] = ["frame_idx,nose.x,nose.y"]
     for name, lines in heads.items():
         file = tmp_path / f"{name}.csv"
         file.write_text("\n".join([*lines, *numbers]))

@@ -241,12 +241,12 @@ def test_a_person_may_correct_the_guide_or_say_that_a_step_is_done(tiny_task):
 def test_another_task_is_told_once_when_as_much_was_seen_as_a_usual_video_shows(tiny_task):
     task, length = TaskModel(np.eye(4), 0.3), math.exp(tiny_task.expectations.usual.length.middle)
     normal = shares(np.resize(np.repeat([0, 1, 2, 3], 20), 400))
+
+    def read_nothing(rows):
+        return Reading(np.full(len(rows), -1), rows, np.zeros(len(rows)), rows)
+
     for rows, said in ((normal, []), (np.full((400, 4), 0.25), ["unknown"])):
-        runner = new_guide(
-            tiny_task.expectations,
-            read=lambda rows: Reading(np.full(len(rows), -1), rows, np.zeros(len(rows)), rows),
-            task=task,
-        )
+        runner = new_guide(tiny_task.expectations, read=read_nothing, task=task)
         told = [(time, one) for time, one in alerts_at(runner, rows) if one.kind == "unknown"]
         assert [alert.kind for _, alert in told] == said
         assert all(length - 2 <= time <= length for time, _ in told)

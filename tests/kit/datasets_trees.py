@@ -115,10 +115,8 @@ def captaincook4d_tree(root):
     left_out = [{**one, "has_errors": True} for one in done]
     left_out[0] |= {"start_time": -1.0, "end_time": -1.0}
     common = {"activity_id": 5, "activity_name": "Coffee", "person_id": 2, "environment": 3}
-    record = {
-        "5_1": {"recording_id": "5_1", **common, "steps": done},
-        "5_2": {"recording_id": "5_2", **common, "steps": left_out},
-    }
+    made = {"5_1": done, "5_2": left_out}
+    record = {name: {"recording_id": name, **common, "steps": made[name]} for name in made}
     put(root / "annotations" / "complete_step_annotations.json", json.dumps(record))
     errors = [
         {"recording_id": "5_1", "is_error": False, "step_annotations": done},

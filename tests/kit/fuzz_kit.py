@@ -158,10 +158,8 @@ def other_targets(folder):
     np.save(folder / "x.npy", rows)
     np.savez(folder / "x.npz", rows)
     save_file({"features": rows}, folder / "x.safetensors", {"rate": "2"})
-    found = {
-        f"features:{s}": Target(folder / f"x.{s}", lambda p: load_features([p], 2))
-        for s in ("npy", "npz", "safetensors")
-    }
+    files = [folder / f"x.{suffix}" for suffix in ("npy", "npz", "safetensors")]
+    found = {f"features:{f.suffix[1:]}": Target(f, lambda p: load_features([p], 2)) for f in files}
     codecs = {"avi": "mpeg4", "webm": "libvpx", "mkv": "libx264", "mp4": "libx264"}
     for name, codec in codecs.items():
         film = make_film(folder / f"x.{name}", frames=30, codec=codec)

@@ -67,9 +67,5 @@ def reduced(graph):
     def reach(name):
         return graph[name].union(*(reach(other) for other in graph[name]))
 
-    return {
-        (name, other)
-        for name, others in graph.items()
-        for other in others
-        if not any(other in reach(between) for between in others - {other})
-    }
+    edges = [(name, other, others - {other}) for name, others in graph.items() for other in others]
+    return {(a, b) for a, b, rest in edges if not any(b in reach(between) for between in rest)}

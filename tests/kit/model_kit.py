@@ -12,11 +12,9 @@ def mean_colour(
     rank = len(shape)
     channel = next(axis for axis in ((1, 3) if rank == 4 else (2, 1, 4)) if shape[axis] == 3)
     axes = np.array([axis for axis in range(1, rank) if axis != channel], np.int64)
-    nodes = [
-        helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
-        helper.make_node("ReduceMean", ["f", "axes"], ["colour"], keepdims=0),
-        helper.make_node("Add", ["colour", "colour"], ["double"]),
-    ]
+    nodes = [helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT)]
+    nodes.append(helper.make_node("ReduceMean", ["f", "axes"], ["colour"], keepdims=0))
+    nodes.append(helper.make_node("Add", ["colour", "colour"], ["double"]))
     told = [helper.make_tensor_value_info(one, TensorProto.FLOAT, [shape[0], 3]) for one in outputs]
     given = [helper.make_tensor_value_info("x", kind, shape)]
     graph = helper.make_graph(nodes, "g", given, told, [numpy_helper.from_array(axes, "axes")])

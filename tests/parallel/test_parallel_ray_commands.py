@@ -113,10 +113,8 @@ def test_learn_in_python(address, root, tmp_path, monkeypatch):
     engines = ({}, {"engine": "ray", "address": address, "workers": 2}, {"engine": own})
     quick = {"steps": 3, "restarts": 2, "device": "cpu"}
     try:
-        here, there, again = (
-            sc.learn(root / "films", cache=tmp_path / str(number), **quick, **engine)
-            for number, engine in enumerate(engines)
-        )
+        each = [{"cache": tmp_path / str(n), **quick, **one} for n, one in enumerate(engines)]
+        here, there, again = (sc.learn(root / "films", **how) for how in each)
         assert own.map(abs, [-1]) == [1]  # an engine of one's own stays open
     finally:
         own.close()

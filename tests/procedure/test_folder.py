@@ -350,11 +350,9 @@ def test_what_stepcut_did_not_write_stays(place, videos):
     (place / ".hidden").touch(0o400)
 
     def own():
-        return {
-            path.name: (path.lstat().st_mode, path.lstat().st_mtime_ns, path.lstat().st_ino)
-            for path in place.iterdir()
-            if path.name not in ("CURRENT", "revisions", "events.jsonl")
-        }
+        states = {path.name: path.lstat() for path in place.iterdir()}
+        names = states.keys() - {"CURRENT", "revisions", "events.jsonl"}
+        return {n: (states[n].st_mode, states[n].st_mtime_ns, states[n].st_ino) for n in names}
 
     before = own()
     assert len(before) == 6

@@ -189,14 +189,9 @@ def test_a_crash_at_any_point_leaves_a_procedure_with_all_edits(
         if what == "restore":
             (revision(place) / "model.safetensors").write_bytes(b"x")
 
-    work = {
-        "edit": lambda: edit_and_undo(place),
-        "learn": lambda: learned.save(place),
-        "teach": lambda: new.save(place),
-        "take back": lambda: take_back(place),
-        "go back": lambda: go_back(place, 1),
-        "restore": lambda: restore(place),
-    }[what]
+    saved = {"learn": learned.save, "teach": new.save, "edit": edit_and_undo, "restore": restore}
+    saved |= {"take back": take_back, "go back": lambda place: go_back(place, 1)}
+    work = partial(saved[what], place)
     for _ in crashes(prepare, work, step):
         if what == "learn" and not place.exists():
             continue

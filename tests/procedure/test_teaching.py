@@ -201,13 +201,9 @@ def test_what_was_corrected_stays_as_it_is_however_often_it_is_taught(place):
     parts = parts_of(Edits(place), ONE)
     step = next(k for k in range(6) if all(part[2] != k or part[0] > 9 for part in parts))
     third = Edits(place).document.segments[THREE][1]
-    edits = do(
-        place,
-        edit("mark", ONE, start=3.3, end=8.6, step=step),
-        edit("cut", ONE, time=5.05),
-        edit("mark", ONE, start=12.2, end=13.7, step=None),
-        edit("cut", THREE, time=round((third.start + third.end) / 2 + 0.1, 3)),
-    )
+    do(place, edit("mark", ONE, start=3.3, end=8.6, step=step), edit("cut", ONE, time=5.05))
+    do(place, edit("mark", ONE, start=12.2, end=13.7, step=None))
+    edits = do(place, edit("cut", THREE, time=round((third.start + third.end) / 2 + 0.1, 3)))
 
     def inside(timeline, start, end):
         return [one for one in exact(timeline) if start <= one[0] and one[1] <= end]

@@ -529,10 +529,9 @@ def test_a_check_report_is_shown_on_the_timeline(browser, place, kitchen):
     from stepcut.app.checks import CheckedVideo, Part
     from stepcut.checking.report import Finding, Report, StepSeen
 
-    findings = [
-        Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, "spread <b>butter</b> was not done"),
-        Finding("unknown", 3.0, 4.5, None, "", 0.7, "2 s match no known step"),
-    ]
+    why = "spread <b>butter</b> was not done", "2 s match no known step"
+    findings = [Finding("missed", 2.0, 2.0, 1, "spread butter", 0.9, why[0])]
+    findings.append(Finding("unknown", 3.0, 4.5, None, "", 0.7, why[1]))
     steps = [StepSeen(1, "spread butter", 0.02, (), 1.0)]
     report = Report("new", 6.0, findings, 2.0, steps, 0.25, 0.05)
     film = str(sorted((kitchen / "videos").iterdir())[0])

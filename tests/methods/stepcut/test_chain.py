@@ -236,13 +236,8 @@ def test_the_m_step_is_that_of_a_plain_loop_also_without_some_rows():
     em = make()
     gone = em.videos.video == 2
     kept = em.videos.split(em.videos.rows)
-    alone = EM(
-        Joined.of([rows for place, rows in enumerate(kept) if place != 2]),
-        [em.chains[place] for place in (0, 1, 3)],
-        em.posterior[~gone],
-        em.trust[~gone],
-        **SETTINGS,
-    )
+    some, chains = ([all_of[place] for place in (0, 1, 3)] for all_of in (kept, em.chains))
+    alone = EM(Joined.of(some), chains, em.posterior[~gone], em.trust[~gone], **SETTINGS)
     np.testing.assert_allclose(em.maximise(gone).weights, alone.maximise().weights)
 
 
@@ -269,18 +264,9 @@ def test_em_moves_a_bad_start_to_the_steps():
     true = [np.repeat(rng.permutation(3), 20) for _ in range(6)]
     videos = [np.eye(3)[cut] + 0.3 * rng.normal(size=(60, 3)) for cut in true]
     bad = [np.eye(3)[np.where(rng.random(60) < 0.5, rng.integers(0, 3, 60), cut)] for cut in true]
-    em = EM(
-        Joined.of(videos),
-        [build_chain(None, 60, 3)] * 6,
-        np.concatenate(bad),
-        np.ones(360),
-        stay=0.95,
-        observation=1.0,
-        shortest=2.0,
-        share=np.full(3, 1 / 3),
-        prior=0.0,
-        isotropic=True,
-    )
+    chosen = {"stay": 0.95, "observation": 1.0, "shortest": 2.0, "prior": 0.0, "isotropic": True}
+    chains, chosen["share"] = [build_chain(None, 60, 3)] * 6, np.full(3, 1 / 3)
+    em = EM(Joined.of(videos), chains, np.concatenate(bad), np.ones(360), **chosen)
     em.run(10)
     assert (em.posterior.argmax(axis=1) == np.concatenate(true)).mean() > 0.95
 

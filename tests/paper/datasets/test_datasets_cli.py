@@ -125,10 +125,8 @@ def test_figures_equal_the_count_by_hand(seed):
 
 def test_means_over_tasks_and_videos_and_what_is_unknown():
     def task(name, videos, steps, seconds):
-        each = [
-            TaskVideo(f"{name}{n}", timeline=Timeline([Segment(0, 1, steps[0])], seconds, steps))
-            for n in range(videos)
-        ]
+        timeline = Timeline([Segment(0, 1, steps[0])], seconds, steps)
+        each = [TaskVideo(f"{name}{n}", timeline=timeline) for n in range(videos)]
         return Task(name, each, steps)
 
     tasks = [task("a", 3, ("x", "y"), 10.0), task("b", 1, ("x", "y", "z", "w"), 50.0)]

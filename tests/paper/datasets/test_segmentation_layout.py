@@ -94,13 +94,9 @@ def test_what_is_missing_or_wrong_is_reported(tmp_path):
 def test_evaluated_per_activity_and_over_all(tmp_path, run):
     root = dataset(tmp_path / "data", BREAKFAST, suffix=".txt")
     tasks = load("segmentation", root, rate=RATE)
-    renamed = {
-        name: timeline.rename({"take_cup": "b", "pour_milk": "a", "stir": "c"})
-        if task.name == "milk"
-        else timeline
-        for task in tasks
-        for name, timeline in task.timelines.items()
-    }
+    names = {"milk": {"take_cup": "b", "pour_milk": "a", "stir": "c"}}
+    pairs = [(one, names.get(one.name, {})) for one in tasks]
+    renamed = {n: t.rename(new) for one, new in pairs for n, t in one.timelines.items()}
     write_folder(tmp_path / "pred", renamed, "json")
     words = ["evaluate", str(tmp_path / "pred"), "--truth", f"segmentation:{root}"]
     words += ["--rate", str(RATE), "--clock", str(RATE), "--protocol", "segmentation"]

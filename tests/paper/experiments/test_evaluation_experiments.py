@@ -309,10 +309,8 @@ def test_settings_reach_where_they_belong(data, tmp_path):
     train, cut = group_settings(given, cut_settings())
     assert train == {"iterations": 3, "weight": 32, "components": 4}
     options = {**TEA, "folder": tmp_path, "rows": ["tcc + procut"], "train": train}
-    smooth, plain, published = (
-        run_experiment("cuts", data, **options, **more)
-        for more in ({"cut": cut}, {}, {"as_published": True})
-    )
+    every = ({"cut": cut}, {}, {"as_published": True})
+    smooth, plain, published = (run_experiment("cuts", data, **options, **one) for one in every)
     assert smooth.mean("tcc + procut", "edit").mean != plain.mean("tcc + procut", "edit").mean
     assert smooth.record["cut"] == {"smoothness": 50, "states": 4}
     assert published.record["preset"] == "published"
