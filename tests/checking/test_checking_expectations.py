@@ -291,7 +291,6 @@ def test_steps_that_may_be_left_out_or_come_at_any_time_do_not_set_it_apart():
     laid = align_slices(moved, [whole], free=[2])
     assert laid.apart == same
     assert laid.along.tolist() == [0, 0, 0, 0]
-    # Nothing is left to compare.
     assert align_slices(sliced([2, 2]), [whole], free=[2]).apart == 0.0
 
 

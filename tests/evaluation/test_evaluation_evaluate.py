@@ -244,7 +244,6 @@ def test_labels_beyond_the_end_are_missed_and_those_of_the_first_part_are_no_wro
 
 def test_a_wrong_rate_of_features_is_refused_with_the_one_that_fits():
     made = {f"v{number}": two_halves(40 + 4 * number) for number in range(4)}
-    # Two rows a second.
     ends = {name: len(rows) / 2 for name, rows in made.items()}
     true = {n: Timeline([Segment(0, e / 2, "a"), Segment(e / 2, e, "b")]) for n, e in ends.items()}
     procedure = learn(made, steps=2, rate=1, restarts=2)

@@ -161,7 +161,6 @@ def test_strict_by_hand():
     assert result.mof == pytest.approx(100 * 6 / 8)
     assert repr(result) == "<Score strict: F1 73.3, IoU 58.3, MoF 75.0>"
     assert "cluster 0 = pour, 67 % of its frames" in result.explain()
-    # Not "pour = pour".
     assert "\npour, 67 % of its frames\n" in f"\n{result.explain(['pour', 'a', 'b'])}"
     pour, stir = result.per_step
     assert (pour.name, pour.cluster, pour.frames) == ("pour", 0, 4)

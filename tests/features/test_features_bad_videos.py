@@ -82,9 +82,7 @@ def test_a_picture_that_stands_still_is_no_damage(tmp_path):
     assert numbers == [*range(100), *[99] * 80]
     assert probe(film).duration == 9
     with raises(VideoError, "truncated or damaged"):
-        # Nobody films that.
         read_all(state_length(make_film(tmp_path / "never.mkv", frames=100), 50 * 60 + 99))
-    # A screen, recorded when it changes.
     still = np.random.default_rng(0).choice([1, 2, 60, 400], size=60)
     how = {"times": [0, *np.cumsum(still).tolist()], "clock": Fraction(1, 20), "sound": True}
     samples = sample_frames(make_film(tmp_path / "film.mkv", frames=61, rate=1, **how), 2)

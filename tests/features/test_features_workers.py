@@ -250,7 +250,6 @@ def test_a_backbone_that_crashes_its_worker_costs_one_video(films, tmp_path, eng
     found, failures = extract(videos, Crash(tmp_path / "log"), 5, cache=tmp_path, engine=engine)
     assert [f.name for f in found] == ["v0", "v1"]
     assert f"{dark}: the worker process died by SIGSEGV, 2 times" in str(failures[0])
-    # Killed in the middle, another one takes its place.
     backbone, cache = Logged(tmp_path / "log", die=tmp_path / "died"), tmp_path / "cache"
     extract(films, Logged(tmp_path / "other"), fps=5, cache=tmp_path / "clean")
     (tmp_path / "log").unlink()

@@ -149,7 +149,6 @@ def test_two_films_one_after_the_other(tmp_path):
     taps = [[time, "", "tap", "", ""] for time in (0, 3.5, 13.5)]
     found = read_folder(put_project(tmp_path, **two, events=taps)[0])
     assert [[s.start for s in found[name]] for name in "ab"] == [[0], [0, 10]]
-    # Part of the second video, because lengths are rounded.
     late = [[time, "", "pour", "", ""] for time in (3.4996, 5)]
     found = read_folder(put_project(tmp_path, **two, events=late)[0])
     assert [found[name].segments for name in "ab"] == [(), (Segment(0, 1.5, "pour"),)]
@@ -179,7 +178,6 @@ def test_what_is_written_has_what_boris_asks_for(tmp_path):
     (observation,) = record["observations"].values()
     assert observation["file"] == {"1": ["films/tea.mp4"]}
     assert observation["media_info"]["length"] == {"films/tea.mp4": 9.0}
-    # Overlapping segments get two subjects.
     assert {event[1] for event in observation["events"]} == {"", "person 2"}
     assert read(path).segments == segments
     write(path, Timeline([Segment(0, 2, "pour"), Segment(1, 1, "pour")]))  # a click in a state

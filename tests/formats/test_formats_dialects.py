@@ -51,7 +51,6 @@ TEXTS = [
     ("x.tsv", (Segment(1.001, 2.0, "pour"),), "ann\t\t00:00:01.001\t1.001\t1001\t00:00:02.000\t2.0\t2000\tpour\n"),
     ("x.tsv", (Segment(0.001, 1.0, "pour"),),
      "ann\t\t00:00:00.001\t0.001\t00:00:01.000\t1.0\t00:00:00.999\t0.999\tpour\n"),
-    # other languages
     ("x.csv", STIR, "Anfang;Ende;Schritt\n0,0;1,5;rühren\n"),
     ("x.csv", STIR, "Beginn (s);Dauer (s);Tätigkeit\n0;1,5;rühren\n"),
     ("x.csv", STIR, "Début;Fin;Étape\n0,0;1,5;rühren\n"),
@@ -61,7 +60,6 @@ TEXTS = [
     ("x.csv", BORIS, "Id observation;Fichier média;Sujet;Comportement;Statut;Temps\n" + EVENTS.format("POINT")),
     ("x.csv", BORIS, "Id de observación;Archivo multimedia;Sujeto;Conducta;Tipo de conducta;Inicio (s);Fin (s)\n"
      "a;tea.mp4;;rühren;STATE;1,5;4,0\na;tea.mp4;;tippen;PUNTO;4,5;4,5\n"),
-    # subtitles
     ("x.vtt", TWO, "WEBVTT - a title\nKind: captions\n\nNOTE\nmade by hand\n\nSTYLE\n::cue { color: lime }\n\n"
      "first\n00:00.000 --> 00:01.500 line:0 align:end\n<v Ann>pour <i>tea</i></v>\n\n"
      "00:00:01.500 --> 00:01:02.250\nstir\n"),
@@ -377,7 +375,6 @@ def test_label_studio_export_gives_the_corrected_labels(tmp_path):
     with raises(AnnotationError, "'bob'", "['8', 'ann@example.org']"):
         segments("bob")
     skipped = [*task["annotations"], {"was_cancelled": 1, "result": []}]
-    # Some exports have only the numbers of predictions.
     assert segments(predictions=[12], annotations=skipped) == expected
     assert segments(annotations=[]) == (Segment(0.0, 0.5, "stir"),)
     task["annotations"][0]["was_cancelled"] = False
@@ -436,7 +433,6 @@ def test_label_studio_tasks_have_what_its_import_needs(tmp_path):
     assert (prediction["model_version"], prediction["score"]) == ("stepcut", 0.5)
     first, second = prediction["result"]
     assert first["value"] == {"ranges": [{"start": 1, "end": 45}], "timelinelabels": [name]}
-    # Touching segments do not share a frame.
     assert second["value"]["ranges"] == [{"start": 46, "end": 60}]
     control, video = etree.fromstring(mine.read_text())
     assert (control.tag, video.tag) == ("TimelineLabels", "Video")

@@ -57,7 +57,6 @@ def check_schema(path):
         assert must <= set(element.attrib) <= must | may, element.attrib
     assert [child.tag for child in root].count("HEADER") == 1
     assert [child.tag for child in root].count("TIME_ORDER") == 1
-    # Xsd:dateTime.
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", root.attrib["DATE"])
     names = [e.attrib[k] for e in root.iter() for k in IDS if k in e.attrib]
     assert len(names) == len(set(names))

@@ -101,7 +101,6 @@ def test_a_diamond_is_found_through_flaws_and_nothing_in_every_order():
     walks[1].insert(3, walks[1][1])  # repeated
     walks[2] = walks[2][::-1]  # everything swapped
     assert learn_graph(walks).edges == DIAMOND
-    # Videos without order have little weight.
     assert learn_graph([*walks, [3, 2, 0, 1], [2, 3, 1, 0]]).edges == DIAMOND
     graph = learn_graph([list(order) for order in permutations(range(4))])
     assert graph.edges == set()

@@ -156,7 +156,6 @@ def test_experiment_on_given_features(both):
     assert len(figures(there)["cells"]) == 2 * 10  # two seeds of four rows, uniform and one-cluster
     before = {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()}
     both(*words, "--out", "OUT", "--quiet")
-    # Nothing twice.
     assert {file.name: file.stat().st_mtime_ns for file in (there / "cells").iterdir()} == before
 
 

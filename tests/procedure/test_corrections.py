@@ -127,7 +127,6 @@ CHANGES = [
     # Both halves of a cut keep the step, until they become one again; the other boundary stays.
     (CUTS, [(0.0, 1.0, 0), (1.0, 2.0, 0), (2.0, 3.0, 1), (3.0, 4.0, 1), ONE[2]]),
     ([*CUTS, mark("one", 2.0, 3.0, 0)], [(0.0, 1.0, 0), (1.0, 3.0, 0), (3.0, 4.0, 1), ONE[2]]),
-    # A step is split here.
     ([edit("split", "one", time=0.5)], [(0.0, 0.5, 0), (0.5, 2.0, 3), *ONE[1:]]),
 ]
 

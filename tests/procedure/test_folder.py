@@ -193,7 +193,6 @@ def test_a_link_to_a_procedure_or_a_file_stays_one(place, tmp_path):
     (tmp_path / "a.json").symlink_to(there.parent / "a.json")
     write_json(tmp_path / "a.json", [1])
     assert (there.parent / "a.json").read_text() == "[\n 1\n]\n"
-    # No temporary files remain.
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.proc", "disk"}
     assert {path.name for path in there.parent.iterdir()} == {"a.json", "b.proc"}
 

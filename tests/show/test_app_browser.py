@@ -156,7 +156,6 @@ def test_the_whole_loop(open_app, root):
     assert re.search(r'button "(missing|unusual) \w+', heard)
     assert 'row "step 1 ' in heard
 
-    # Accept the findings.
     while tab.locator("article.check li:not(.fine) .mark-fine").count():
         left = tab.locator("article.check li:not(.fine)").count()
         tab.locator("article.check li:not(.fine) .mark-fine").first.click()
@@ -166,7 +165,6 @@ def test_the_whole_loop(open_app, root):
     tab.locator("#check-view progress").wait_for(state="hidden")
     shows(tab.locator("article.check .verdict"), "not enough evidence")
 
-    # Export to ELAN and XLSX.
     tab.locator("#tabs a").nth(4).click()
     tab.locator("#export-view [name=elan]").check()
     tab.locator("#export-view [name='times-xlsx']").check()

@@ -561,7 +561,6 @@ def test_two_annotators_one_above_the_other(browser, place):
             tab = opened(browser, served, width)
             counts(tab.locator("#stage .track .beside .block"), 3)
             assert tab.locator("#stage .track .beside").bounding_box()["height"] == 30  # names fit
-            # Bob has not labelled it.
             assert tab.locator("#grid .card").nth(1).locator(".beside").is_hidden()
             assert tab.locator(".apart .what").all_inner_texts() == ["spread butter ≠ slice bread"]
             press(tab, "d")

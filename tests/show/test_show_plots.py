@@ -117,7 +117,6 @@ def test_impossible_plots_are_refused_and_things_draw_themselves(procedure, tmp_
     hostile = Timeline([Segment(0, 1, "<script>")], duration=2)
     assert "<script>" not in hostile._repr_html_()
     assert "<title>&lt;script&gt;, 00:00:00.0 to 00:00:01.0</title>" in hostile._repr_html_()
-    # Two videos and the axis they share.
     assert len(re.findall("<svg", procedure._repr_html_())) == 3
     pandas = pytest.importorskip("pandas")
     frame = Timeline([Segment(0, 2, "pour", 0.5)], duration=3, video="v").to_pandas()

@@ -306,7 +306,6 @@ def test_a_clip_is_copied_where_a_key_frame_is_near(films, tmp_path):
     ours = next(sample_frames(target, 10))[1].astype(int)
     theirs = next(sample_frames(video, 10, start=key))[1].astype(int)
     assert np.abs(ours - theirs).mean() < 2  # identical frames
-    # No key frame near: re-encoded.
     assert not cut_clip(video, key + 0.2, key + 1.2, target, keys=[Fraction(0)])
     assert probe(target).duration == pytest.approx(1, abs=0.3)
     ours = next(sample_frames(target, 10))[1].astype(int)

@@ -344,7 +344,6 @@ def test_learning_from_corrections_and_taking_it_back(learned):
         assert len(state["videos"][0]["annotated"]) == 1
         assert "the first thing" in [step["name"] for step in state["steps"]]
         assert not any(video["corrected"] for video in state["videos"])
-        # In what was labelled.
         page.edit({"do": "move", "video": name, "part": 0, "edge": "end", "time": 2.5})
         videos = page.get("api/state").json()["videos"]
         assert [video["corrected"] for video in videos] == [True, False]

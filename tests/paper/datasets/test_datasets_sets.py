@@ -128,7 +128,6 @@ def test_views_are_of_one_recording_when_their_steps_begin_together():
     shorter = frames(100)
     assert [len(group) for group in collapse_views([here, nearby, elsewhere])] == [2, 1]
     assert [len(group) for group in collapse_views([shorter, here, shorter, frames()])] == [4]
-    # Two recordings annotated alike.
     assert [len(group) for group in collapse_views([here] * 12)] == [6, 6]
     assert [len(group) for group in collapse_views([frames()])] == [1]
     assert fullest([shorter, here, nearby]) is here
@@ -272,7 +271,6 @@ def test_a_plain_folder(tmp_path):
     assert "quiet.mp4: a video without a label file" in "\n".join(found.missing)
     assert "the label file of 'lost'" in "\n".join(found.problems)
     assert "bad.srt, line 2" in "\n".join(found.problems)
-    # A folder of folders: a task each.
     assert [each.name for each in load("folder", tmp_path)] == ["tea"]
 
 

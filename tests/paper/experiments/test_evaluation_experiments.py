@@ -130,7 +130,6 @@ def test_finished_cells_and_embeddings_are_made_again_only_if_damaged(data, tmp_
         patched.setattr("stepcut.paper.cnc.embedder.Embedder.fit", refuse)
         again = run_experiment("cuts", data, rows=["tcc + kmeans"], **options)
         assert again.record["cells"] == first.record["cells"]
-        # A new cell, the same embedding.
         run_experiment("cuts", data, rows=["tcc + subset"], **options)
         with pytest.raises(AssertionError, match="trained again"):
             run_experiment("cuts", data, rows=["tcc + subset"], **{**options, "train": {"dim": 5}})
@@ -473,7 +472,6 @@ def test_an_own_loss_segmenter_and_protocol_stand_in_a_table(data, tmp_path, mon
     options = ["--rows", *rows, "--protocol", "own_parts:STEPS", "--format", "json"]
     record = json.loads(run(*words, *options).out)
     shown = {row["row"]: row["tea F1"] for row in record["rows"]}
-    # The rows of the table come first.
     assert [*shown] == [*NO_VIDEO, "tcc + procut", "mine", rows[1], "wide", *rows[4:]]
     assert shown["wide"] != shown["tcc + procut"]
     assert "protocol own_parts:STEPS" in record["caption"]
