@@ -45,7 +45,6 @@ def blocks(text, language=""):
 
 @pytest.fixture(scope="module")
 def kitchen(tmp_path_factory):
-    """What the examples speak of, as feature files: sandwich/, new.npy, labels, and a procedure."""
     folder = tmp_path_factory.mktemp("docs")
     rows, timelines = toy_features(videos=5, seed=3, dim=8)
     named = [

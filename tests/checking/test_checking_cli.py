@@ -18,7 +18,6 @@ from stepcut.procedure.learning import ask
 
 @pytest.fixture(autouse=True)
 def loaded(tiny_task, monkeypatch):
-    """Use the tiny task as the procedure; other tests cover reading folders."""
     for reader in ("procedure.learning.load", "cli.checking.load", "cli.checking.read_outline"):
         monkeypatch.setattr(f"stepcut.{reader}", lambda *_, **__: tiny_task.procedure)
 

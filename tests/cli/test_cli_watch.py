@@ -389,8 +389,6 @@ def test_one_watch_at_a_time_writes_a_journal(learned, tmp_path, capsys, monkeyp
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Answers with the codes of its server, one after the other, then with the last."""
-
     def do_POST(self):
         server = self.server
         server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))

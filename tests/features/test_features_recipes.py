@@ -25,7 +25,6 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Run the recipes of the doc with models that take random weights in place of their published ones."""
     folder = tmp_path_factory.mktemp("recipes")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

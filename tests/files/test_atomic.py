@@ -111,7 +111,6 @@ unix = pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot sync f
 
 @pytest.fixture
 def events(monkeypatch):
-    """The inodes of folders in which something was renamed, and of what was synced, in order."""
     found = []
 
     def watch(place, name, note):
@@ -139,7 +138,6 @@ def events(monkeypatch):
 
 
 def check(events, folder):
-    """Something was moved into `folder`, which was synced after the last time."""
     inode = folder.stat().st_ino
     assert ("moved", inode) in events
     last = len(events) - 1 - events[::-1].index(("moved", inode))

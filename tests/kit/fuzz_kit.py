@@ -77,7 +77,6 @@ class Target:
         return ""
 
     def spoil(self, victim, data, random):
-        """Replace the file by a mutant of `data`."""
         victim.write_bytes(mutate(data, random))
 
 
@@ -85,7 +84,6 @@ class Stranger(Target):
     """A target that becomes a link, a pipe, a folder, a sparse file, or has unusual permissions."""
 
     def spoil(self, victim, data, random):
-        """Replace the file by something else; the target of a link must stay unchanged."""
         victim.unlink(missing_ok=True)
         outside = outside_of(victim)
         outside.write_bytes(OUTSIDE)

@@ -168,7 +168,6 @@ def deafen(number):
 
 
 def check_answers(engine, folder, death):
-    """A failure and a death of a worker stop nobody else; returns the answers."""
     answers = engine.map(stumble, range(6))
     assert [answers[n] for n in (0, 1, 4, 5)] == [0, 1, 4, 5]
     assert isinstance(answers[2], ValueError)

@@ -80,7 +80,6 @@ def needed(thing):
 
 
 def has_example(thing, names):
-    """Whether the docstring runs an example, or refers to a public name that does."""
     doc = inspect.getdoc(thing) or ""
     seen = re.search(r"See `(\w+)`", doc)
     return ">>> " in doc or (seen is not None and seen[1] in names)

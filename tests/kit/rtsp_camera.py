@@ -34,7 +34,6 @@ def packets(picture, number, time):
 
 
 def split(unit):
-    """A unit in one packet, or in fragments (fragmentation units, type 28)."""
     if len(unit) <= LARGEST:
         return [unit]
     head, body = unit[0], unit[1:]

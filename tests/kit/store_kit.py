@@ -42,7 +42,6 @@ def events(place):
 
 
 def edit(verb, video=None, **values):
-    """One edit, such as edit("cut", "v1", time=2.0)."""
     return {"do": verb, **({} if video is None else {"video": video}), **values}
 
 

@@ -188,7 +188,6 @@ jobs.close()
 
 @pytest.fixture
 def hostile(tmp_path):
-    """A folder of files with names of modules, which all leave a mark."""
     folder = tmp_path / "downloads"
     folder.mkdir()
     for name in HIDDEN:

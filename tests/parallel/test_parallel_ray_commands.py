@@ -24,7 +24,6 @@ QUICK = ["-k", "3", "--set", "restarts=2", "--quiet"]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    """A cluster of two nodes with a worker each, whose working folder is another than ours."""
     import_ray()
     from ray.cluster_utils import Cluster
 
@@ -42,7 +41,6 @@ def address(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory, films, labelled_video):
-    """A data set of two tasks with given features, the same as tasks to learn, and films."""
     root = tmp_path_factory.mktemp("root")
     random = np.random.default_rng(0)
     for task in ("soup", "tea"):

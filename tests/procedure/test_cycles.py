@@ -21,7 +21,6 @@ RATE = 2
 
 
 def make_line(count=10, seed=0, pauses=True):
-    """Rows of a line, and when each cycle begins its first step and ends its last."""
     rng = np.random.default_rng(seed)
     rows, timelines = toy_features(count, seed, rate=RATE, duration=30, offset=0, shuffle=0, skip=0,
                                    repeat=0)  # fmt: skip
@@ -59,7 +58,6 @@ def file(line, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def learned(line, file, tmp_path_factory):
-    """A procedure learned from the true cycles of a feature file, and its folder."""
     folder = tmp_path_factory.mktemp("learned")
     table = folder / "cycles.csv"
     lines = [f"{start:.1f},{end:.1f},cycle" for start, end in line[1]]

@@ -430,7 +430,6 @@ def test_a_disk_without_capitals_and_links(tmp_path):
 
 
 def live_on(disk):
-    """Learn, edit, teach, go back and export on a disk, under names in other capitals, too."""
     (disk / "F").mkdir()
     for number, rows in enumerate(ROWS):
         np.save(disk / "f" / f"{number}.npy", rows)

@@ -66,7 +66,6 @@ def queue(kind, args, about):
 
 
 def run_here(job):
-    """Be the process of a job; its signal handler does not stay."""
     before = signal.getsignal(signal.SIGTERM)
     run(job.folder)
     signal.signal(signal.SIGTERM, before)

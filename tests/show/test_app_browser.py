@@ -71,7 +71,6 @@ def size(request):
 
 @pytest.fixture
 def open_app(root, size):
-    """A function that starts the app and opens its page, which neither complains nor overflows."""
     apps, browser = [], None
 
     def start():

@@ -40,7 +40,6 @@ TEA = {**ONE, "tasks": ["tea"]}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory, labelled_video):
-    """Two tasks of three videos whose features tell the step, without any video."""
     root = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     for task in ("tea", "soup"):
