@@ -50,7 +50,7 @@ attack: $(VENV)/.ready  ## run attacks on the command line and print a table: ma
 soak: $(VENV)/.ready  ## guide, three people, kills, guide against segment, 10,000 videos: make soak SECONDS=3600
 	$(BIN)/python benchmarks/soak.py $(SECONDS)
 
-reports: $(VENV)/.ready  ## make all reports that are not of this version, for hours: make reports ONLY="demo groups"
+reports: $(VENV)/.ready  ## make all reports that are not of this version, for hours: make reports ONLY="demo graph"
 	$(BIN)/python benchmarks/reports.py $(ONLY)
 
 size: $(VENV)/.user  ## characters, files and lines by folder, beside those of 0.3.0

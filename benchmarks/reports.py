@@ -1,4 +1,4 @@
-"""Make the reports: `make reports`, or `make reports ONLY="demo groups"`.
+"""Make the reports: `make reports`, or `make reports ONLY="demo graph"`.
 
 Runs the script of every report that does not name the present version, so a second call goes on
 where the first stopped. Figures are kept in --work, data are in --data (`stepcut data info`).
@@ -38,7 +38,6 @@ TABLE = {
     "experiments": Report("experiments.py", 60, "{data} --out {work} --write {report}"),
     "features": Report("extract.py", 15, "", "none", page="speed"),
     "graph": Report("use.py", 1, COOK, "none", "graph"),
-    "groups": Report("groups.py", 5, "{data}/captaincook4d", page="groups"),
     "parts": Report("parts.py", 30, "{data}/captaincook4d --keep {keep}", page="parts"),
     "peers": Report("recipes.py", 1, f"{COOK} --keep {{work}}/recipes.jsonl"),
     "protocols": Report("protocols.py", 2, "{data}/egoprocel --write {report}"),

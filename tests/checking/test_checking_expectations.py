@@ -407,28 +407,3 @@ def test_slices_round_trip_and_damage_is_refused(learned):
     for damaged in (*damage, [[[]], []], [rows], None):
         with pytest.raises(ProcedureError, match=r"check.json is damaged"):
             Expectations.from_json(record | {"usual": usual | {"slices": [damaged, *others]}})
-
-
-def test_two_tasks_in_one_folder_are_noticed():
-    looks = np.random.default_rng(8).normal(size=(8, 12))
-    names = [f"v{place}" for place in range(11)]
-
-    def learn_from(second, kitchen=0.0):
-        """Videos at `second` show four other steps; `kitchen` shifts three videos."""
-        rng = np.random.default_rng(9)
-        offsets = kitchen * rng.normal(size=(2, 12))
-        shown = [np.repeat(np.arange(4), rng.integers(8, 16, 4)) for _ in names]
-        rows = []
-        for place, cut in enumerate(shown):
-            clean = looks[cut + 4 * (place in second)] + offsets[int(place in (1, 5, 6))]
-            rows.append(clean + 0.6 * rng.normal(size=(len(cut), 12)))
-        return learn_expectations(shown, 1.0, embeddings=rows, videos=names)
-
-    assert learn_from([]).groups == learn_from([4]).groups == ()  # one that differs is a deviation
-    assert learn_from([], kitchen=0.4).groups == ()  # one task in two kitchens
-    two = learn_from([1, 5, 6])
-    first, second = two.groups
-    assert (second, {*first, *second}) == (("v1", "v5", "v6"), {*names})
-    assert all(name in two.mixed for name in names[:7])
-    assert "learn them separately" in two.mixed
-    assert Expectations.from_json(json.loads(json.dumps(two.to_json()))).groups == two.groups

@@ -31,7 +31,6 @@ from stepcut.checking.usual import (
 )
 from stepcut.errors import OptionError
 from stepcut.methods.method import LeftOut
-from stepcut.methods.similar import find_groups
 from stepcut.order.graph import ProcedureGraph
 from stepcut.order.learn import find_occurrences, graph_of_occurrences
 from stepcut.order.orders import Labels
@@ -125,7 +124,6 @@ def learn_expectations(
                 embed = new.embed if new.looks else None
                 rows = embed(fold_of[place], place, kept) if embed else made.embedding
                 shortened[-1].append(rows)
-    groups = find_groups(embeddings) if videos and embeddings is not None else []
     ways = {way: tuple(one.amounts[way] for one in compared) for way in MEASURES}
     return Expectations(
         graph=graph,
@@ -137,7 +135,6 @@ def learn_expectations(
         altered=altered,
         task=learn_task(shown, some, new.looks, shortened),
         videos=tuple(videos) if several else (),
-        groups=tuple(tuple(videos[place] for place in each) for each in groups),
     )
 
 

@@ -40,7 +40,6 @@ PRIORS: Any = np.array([*MEASURES.values()])[:, None]
 # limits at half the rate are exceeded twice as often as asked (benchmarks/reports/check.md)
 OPTIMISM = 2.0
 SWING, SUSPECTS = 0.5, 3  # change of a rate, by which of the most unusual videos
-NAMED = 8  # names of one group that a sentence lists
 
 
 def contributions(amounts: Floats, scale: Scale) -> Floats:
@@ -99,7 +98,6 @@ class Expectations:
     altered: dict[str, tuple[Copy, ...]] = field(default_factory=dict)  # by kind of fault
     task: TaskModel | None = None
     videos: tuple[str, ...] = ()  # names of the reference videos, in the order of `amounts`
-    groups: tuple[tuple[str, ...], ...] = ()  # names of the videos of each of two tasks, if two
     inputs: Inputs | None = None  # what the camera usually sees
     severity: Severity = field(default_factory=Severity)
     rules: tuple[Rule, ...] = ()
@@ -250,17 +248,6 @@ class Expectations:
         return "; or ".join(words)
 
     # ---------- sentences
-
-    @property
-    def mixed(self) -> str:
-        if not self.groups:
-            return ""
-        lists = [", ".join(names[:NAMED]) + " ..." * (len(names) > NAMED) for names in self.groups]
-        counts = " and ".join(counted(len(names)) for names in self.groups)
-        return (
-            f"These videos seem to show two tasks ({counts}): {'; and '.join(lists)}. "
-            "If so, put each task into its own folder, and learn them separately."
-        )
 
     @property
     def most_unusual(self) -> list[str]:

@@ -150,9 +150,7 @@ def show_table(table: Table, form: str, output: str | None) -> None:
 
 
 def describe_trust(procedure: Procedure) -> str:
-    expected = procedure.expectations
-    lines = [f"quality: {procedure.quality}", f"check: {expected.forecast}"]
-    return "\n".join(lines + ([f"warning: {expected.mixed}"] if expected.mixed else []))
+    return f"quality: {procedure.quality}\ncheck: {procedure.expectations.forecast}"
 
 
 def find_moved(

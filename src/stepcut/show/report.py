@@ -86,7 +86,6 @@ def _summary(procedure: Procedure, checks: Sequence[Report]) -> str:
     if labelled := len(procedure.learned.annotations.annotated):
         learned = f"{steps} learned from {videos}, {labelled} of them labelled by a person."
     sentences = [learned, _trust(procedure.quality)]
-    sentences += [procedure.expectations.mixed] if procedure.expectations.mixed else []
     wrong = [check for check in checks if check.deviates]
     if checks and not wrong:
         blind = sum(check.inconclusive for check in checks)
@@ -195,9 +194,9 @@ def find_moments(procedure: Procedure, step: str, each: int) -> Iterator[tuple[s
     for _, name, time in sorted(candidates)[:each]:
         path = procedure.videos[name]
         if path is not None and Path(path).exists():
-            shown = procedure.timelines[name].offset + time
+            moment = procedure.timelines[name].offset + time
             with suppress(VideoError):
-                yield name, shown, base64.b64encode(picture_at(path, shown, height=360)).decode()
+                yield name, moment, base64.b64encode(picture_at(path, moment, height=360)).decode()
 
 
 def _timelines(procedure: Procedure, compared: Compared | None) -> str:
