@@ -1,6 +1,7 @@
 """One long recording with many cycles: found, learned as recordings, shown in the time of the file."""
 
 import csv
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -180,7 +181,10 @@ def test_check_and_segment_take_a_part(learned, file, run):
     _, folder = learned
     answer = run("segment", str(folder), f"{file}#t=40,75")
     assert "<Timeline line#t=40,75:" in answer.out
-    run("check", str(folder), f"{file}#t=40,75", code=(0, 1, 3, 4))
+    told = run("check", str(folder), f"{file}#t=40,75", "--json", code=(0, 1, 3, 4)).out
+    times = [time for step in json.loads(told)["steps"] for part in step["times"] for time in part]
+    assert times
+    assert all(40 <= time <= 75 for time in times)  # of the file
 
 
 def test_the_command_writes_a_table_that_learn_and_view_read(line, file, tmp_path, run):

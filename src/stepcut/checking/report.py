@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 
+from stepcut.files.names import Fragment
 from stepcut.tables import Cell, Table, data_frame
 from stepcut.timeline import clock
 
@@ -260,6 +261,20 @@ class Report:
             return f"{name}: {self.outcome}. {self.power}{remedy}"
         counts = [f"{len(self._of(kind))} {kind}" for kind in KINDS if self._of(kind)]
         return f"{name}: {', '.join(counts)}."
+
+    def in_file(self) -> "Report":
+        """Return the report of a part of a file in the time of the file."""
+        later = Fragment.of(self.video).start
+        if not later:
+            return self
+        findings = [
+            replace(one, start=one.start + later, end=one.end + later) for one in self.findings
+        ]
+        steps = [
+            replace(step, times=tuple((start + later, end + later) for start, end in step.times))
+            for step in self.steps
+        ]
+        return replace(self, findings=findings, steps=steps)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values, as `stepcut check --json` prints it."""

@@ -93,6 +93,7 @@ def check(args: argparse.Namespace) -> int:
         say(note)
 
     def show(_: str, report: Report) -> None:
+        report = report.in_file()
         # A note that concerns all videos is printed once, at the end.
         text = str(report).removesuffix(f"\n  ({report.note})")
         print(to_line(report.to_json()) if args.json else text, flush=True)

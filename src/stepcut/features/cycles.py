@@ -67,8 +67,8 @@ def find_cycles(features: Features, like: Sequence[Span] = (), name: str = "") -
         seen = "one cycle" if len(cycles) == 1 or marks else "no repetition"
         raise OptionError(
             f"{name}: {seen} in {clock(features.end)}; nothing else is like it. Mark one or two "
-            "cycles with --like START-END, in seconds. A recording of a single cycle needs no "
-            "cycles: learn it together with other recordings.",
+            "cycles, in seconds: stepcut cycles FILE --like START-END. A recording of a single "
+            "cycle needs no cycles: learn it together with other recordings.",
             setting="like",
         )
     notes = []
