@@ -33,6 +33,7 @@ class Report(NamedTuple):
 
 TABLE = {
     "check": Report("verdicts.py", 10, f"{KNOTS} --kitchens 20 --recipes {COOK}", page="verdicts"),
+    "cycles": Report("cycles.py", 5, "{data}", page="cycles"),
     "demo": Report("demo.py", 4, "", "0 to 2", "demo"),
     "effort": Report("effort.py", 90, "{data} {knots} {work}", page="effort"),
     "experiments": Report("experiments.py", 60, "{data} --out {work} --write {report}"),
