@@ -234,7 +234,7 @@ def test_a_hostile_server_is_refused_with_a_sentence(answer, tmp_path, monkeypat
     word = "torchvision:IMAGENET1K_V2"
     with ThreadingTCPServer(("127.0.0.1", 0), Hostile) as server:
         server.answer, (host, port) = answer, server.server_address
-        Thread(target=server.serve_forever).start()
+        Thread(target=server.serve_forever, args=(0.01,)).start()
         monkeypatch.setitem(networks.FETCHABLE, word, f"http://{host}:{port}/resnet50-11ad3fa6.pth")
         try:
             with raises(OptionError, "resnet50-11ad3fa6.pth"):

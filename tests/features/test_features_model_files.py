@@ -111,6 +111,7 @@ def test_a_model_of_bytes(tmp_path):
     assert np.array_equal(rows, [[255, 102, 51]])
 
 
+@pytest.mark.slow
 def test_a_row_of_a_clip_model_is_the_mean_of_the_frames_around_it(films, tmp_path):
     image = mean_colour(tmp_path / "image.onnx")
     clip = mean_colour(tmp_path / "clip.onnx", ("n", 5, 3, 32, 32))
@@ -138,6 +139,7 @@ def test_a_model_file_from_the_command_line_to_a_check(films, tmp_path):
     assert main(["check", place, str(films / "v0.mp4"), *quiet]) in (0, 1, 4)
 
 
+@pytest.mark.slow
 def test_a_procedure_finds_its_model_file_where_it_lies_now(films, tmp_path, monkeypatch, run):
     (tmp_path / "old").mkdir()
     file = mean_colour(tmp_path / "old" / "model.onnx")
@@ -175,6 +177,7 @@ def test_what_does_not_fit_is_told(shape, given, says, tmp_path):
         load_backbone(str(mean_colour(tmp_path / "m.onnx", shape)), "cpu", **{**PLAIN, **given})
 
 
+@pytest.mark.slow
 def test_a_class_of_ones_own_by_its_place(films, tmp_path):
     name = f"{__name__}:Corners"
     own = sc.learn(films, 2, backbone=Corners(), cache=tmp_path, restarts=2)

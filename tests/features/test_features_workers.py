@@ -125,6 +125,7 @@ def test_a_bad_video_is_named_and_the_others_finish(tmp_path):
     assert not lives(int(Path(f"{films[1]}.process").read_text()))
 
 
+@pytest.mark.slow
 @unix
 @pytest.mark.usefixtures("bad_ffmpeg")
 def test_whoever_opens_a_video_is_safe(tmp_path):

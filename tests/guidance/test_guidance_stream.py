@@ -450,7 +450,7 @@ def test_a_playlist_at_an_address_leads_nowhere_else(tmp_path):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         there = f"http://127.0.0.1:{server.server_port}"
         (tmp_path / "live.m3u8").write_text(
             f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{there}/secret.ts\n"

@@ -79,6 +79,7 @@ def test_a_renamed_video_is_found_by_its_content(place, files):
         sc.load(place).teach()
 
 
+@pytest.mark.slow
 def test_a_video_recorded_again_is_not_taught_the_old_labels(tmp_path, run):
     films = [make_film(tmp_path / f"{name}.mp4", frames=100) for name in "abc"]
     make_film(tmp_path / "new.mov", frames=50, rate=10)

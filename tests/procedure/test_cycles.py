@@ -78,6 +78,7 @@ def test_finds_the_others_of_a_marked_cycle(line):
     assert next(one for one in found.cycles if one.confidence is None)[:2] == true[3]
 
 
+@pytest.mark.slow
 def test_cycles_without_pauses_start_with_the_recording():
     features, true = make_line(pauses=False)
     found = find_cycles(features)
@@ -95,6 +96,7 @@ def test_no_repetition_and_one_cycle_are_refused():
         find_cycles(record(once), [(0, 40)])
 
 
+@pytest.mark.slow
 def test_a_changeover_is_reported():
     first, true = make_line(8, 0)
     second, _ = make_line(8, 7)

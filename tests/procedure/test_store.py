@@ -169,7 +169,7 @@ def edit_and_undo(place):
 
 
 @pytest.mark.parametrize(("what", "step"), [
-    ("edit", 1), ("take back", 2), ("go back", 2), ("restore", 2), ("learn", 5), ("teach", 5),
+    ("edit", 1), ("take back", 3), ("go back", 3), ("restore", 3), ("learn", 9), ("teach", 9),
     *(every(what, 1) for what in ("take back", "go back", "restore", "learn", "teach")),
 ])  # fmt: skip
 def test_a_crash_at_any_point_leaves_a_procedure_with_all_edits(
@@ -360,6 +360,7 @@ def teach_until(place, end):
     return count
 
 
+@pytest.mark.slow
 def test_two_processes_edit_and_teach_at_once_and_lose_nothing(place):
     do(place, edit("confirm", "0"))
     end = time.time() + float(os.environ.get("STEPCUT_SECONDS_OF_TWO", "2"))

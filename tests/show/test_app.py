@@ -213,6 +213,7 @@ def wait_until(condition, seconds=20):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_new_videos_in_a_watched_folder_are_checked_once(app, root):
     place = f"{place_of(app)}/api/watch"
     assert app.get(place).json() == {"folder": None, "problem": None}
@@ -360,6 +361,7 @@ def test_times_limits_and_classes_on_the_page(app):
         assert words in answer.json()["error"]
 
 
+@pytest.mark.slow
 def test_cycles_of_a_recording_are_found_corrected_and_learned(app):
     """Where nothing repeats, the page is there to be tapped."""
     video = videos(app)[0]
