@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepcut.checking.report import Finding
 from stepcut.cli.common import OUTPUTS, this_program
-from stepcut.cli.demo import draw_flaws, nearest_first, offers
+from stepcut.cli.demo import draw_flaws, offers
 from stepcut.cli.main import COMMANDS, main, make_parser
-from stepcut.toy import STEPS, Flaw, write_script
+from stepcut.toy import STEPS, write_script
 from stepcut.version import __version__
 
 
@@ -206,15 +205,6 @@ def test_bash_completes(capsys):
 
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-
-
-def test_the_first_reason_of_the_demo_is_about_the_mistake():
-    """Findings of the third video of `stepcut demo`: spread butter is done 3 times."""
-    flaw = Flaw("repeat", "spread butter", ((15.4, 23.4), (27.0, 31.6)), "done 3 times")
-    seen = [("rule", 13, 16.5), ("extra", 42.5, 44.4), ("extra", 21, 23.5), ("unusual", 24, 25.5)]
-    findings = [Finding(kind, a, b, 0, "add jam", 0.9, "") for kind, a, b in seen]
-    assert [one.start for one in nearest_first(findings, [flaw])] == [21, 42.5, 13, 24]
-    assert nearest_first(findings, []) == findings
 
 
 @pytest.mark.parametrize("seed", range(3))

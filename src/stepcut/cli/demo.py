@@ -3,7 +3,6 @@
 import argparse
 import shlex
 import webbrowser
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 import stepcut as sc
-from stepcut.checking.report import Finding
 from stepcut.cli.common import progress_hook, this_program
 from stepcut.features.extract import extract
 from stepcut.files import write_text
@@ -19,12 +17,11 @@ from stepcut.procedure.edits import Edits
 from stepcut.show.plots import compare
 from stepcut.show.report import make_report
 from stepcut.timeline import Timeline
-from stepcut.toy import EDGES, STEPS, Flaw, make_kitchen, write_script
+from stepcut.toy import EDGES, STEPS, make_kitchen, write_script
 
 VIDEOS = 12
 SECONDS = 30.0
 WIDTH = 60
-EXPECTED = {"skip": ["missed"], "swap": ["misordered", "rule"], "repeat": ["extra"]}
 
 
 def demo(args: argparse.Namespace) -> int:
@@ -87,9 +84,8 @@ def demo(args: argparse.Namespace) -> int:
     features, _ = extract(videos, cache=folder / "cache", progress=hook)
     checks = [taught.check(rows, rules=rules) for rows in features]
     for made, check in zip(kitchens, checks, strict=True):
-        flaws = [flaw for some in made.flaws.values() for flaw in some]
-        wrong = [flaw.reason for flaw in flaws]
-        reasons = [finding.reason for finding in nearest_first(check.findings, flaws)]
+        wrong = [flaw.reason for some in made.flaws.values() for flaw in some]
+        reasons = [finding.reason for finding in check.findings]
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         result = f"alarm: {reasons[0]}{more}" if check.deviates else check.outcome
         print(f"   {' '.join(wrong) or 'no mistake':<38} → {result}")
@@ -107,18 +103,6 @@ def demo(args: argparse.Namespace) -> int:
     else:
         print("   Add --open report or --open viewer to open one of them at the end.")
     return 0
-
-
-def nearest_first(findings: Sequence[Finding], flaws: Sequence[Flaw]) -> list[Finding]:
-    """First the finding of the kind, then of the time of a mistake: it explains the mistake."""
-    kinds = {kind for flaw in flaws for kind in EXPECTED[flaw.kind]}
-    times = [time for flaw in flaws for time in flaw.times]
-
-    def distance(finding: Finding) -> tuple[bool, bool]:
-        beside = all(finding.end <= start or finding.start >= end for start, end in times)
-        return finding.kind not in kinds, beside
-
-    return sorted(findings, key=distance)
 
 
 def draw_flaws(seed: int) -> list[str]:
