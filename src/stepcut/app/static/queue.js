@@ -13,7 +13,6 @@ const FILTERS = {
   open: (video) => video.editable && !isConfirmed(video),
   alarm: (video) => video.mistake || video.unusual || reportOf(video)?.ok === false,
   unsure: (video) => doubtOf(video) >= UNSURE,
-  noted: (video) => video.notes?.length > 0,
 };
 const ORDERS = {
   given: () => 0,

@@ -203,7 +203,7 @@ export const S = {
   findVideo: "Find a video",
   filterVideos: "Which videos", sortVideos: "Order",
   videoFilters: { all: "All videos", open: "Unreviewed", alarm: "With an alarm",
-    unsure: "Uncertain", noted: "With notes" },
+    unsure: "Uncertain" },
   videoOrders: { given: "As learned", unsure: "Least certain first", name: "By name",
     long: "Longest first" },
   learnAfter: "Learn after every video",
