@@ -136,8 +136,8 @@ def decoding(videos: list[Path], fast: bool = False) -> Run:
     return every
 
 
-def cpu_seconds() -> float:
-    """CPU seconds of this process and of its children so far."""
+def own_processes() -> dict[int, list[str]]:
+    """The fields of /proc/PID/stat of this process and of those that it started."""
     stats = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -147,24 +147,23 @@ def cpu_seconds() -> float:
     mine = [os.getpid()]
     for pid in mine:
         mine += [child for child, words in stats.items() if int(words[1]) == pid]
-    ticks = sum(int(word) for pid in mine for word in stats[pid][11:13])
+    return {pid: stats[pid] for pid in mine}
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and of its children so far."""
+    ticks = sum(int(word) for words in own_processes().values() for word in words[11:13])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def peak_of_worker(film: Path, device: str) -> float:
     """Peak memory in MB of a fresh worker that extracts a video."""
-    engine = Local(1)
+    before, engine = own_processes().keys(), Local(1)
     with tempfile.TemporaryDirectory() as cache:
         extract(film, fps=FPS, cache=cache, device=device, engine=engine, strict=True)
-    [peak] = engine.map(peak_resident, [0])
+    texts = [Path(f"/proc/{p}/status").read_text() for p in own_processes().keys() - before]
     engine.close()
-    return float(peak)
-
-
-def peak_resident(_: int) -> float:
-    """Peak memory of this process in MB, which /proc tells without that of its parent."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1000
+    return max(int(text.partition("VmHWM:")[2].split()[0]) for text in texts) / 1000
 
 
 def make_films(folder: Path, count: int, seconds: int, key: int = 120) -> list[Path]:
