@@ -96,7 +96,9 @@ class Journal:
 
     def _take(self, entry: Mapping[str, Any]) -> None:
         with suppress(KeyError, TypeError):  # another kind of line
-            self.done[tuple(entry["stamp"])] = str(entry["verdict"])
+            stamp = tuple(entry["stamp"])
+            if len(stamp) > 2:  # otherwise the line is damaged
+                self.done[stamp] = str(entry["verdict"])
 
     def _refused(self, why: str) -> OutputError:
         return OutputError(f"{self.path}: the journal {why}. Name another with --journal FILE.")
