@@ -88,6 +88,16 @@ def open_app(root, size):
     assert browser.complaints == []
 
 
+def open_tea(open_app, root):
+    """The page of a procedure of two videos."""
+    first, second, _ = sorted((root / "videos").glob("k*.mp4"))
+    write_procedure(root / "tea.proc", {"one": str(first), "two": str(second)})
+    _, tab = open_app()
+    tab.locator(".procedures a").click()
+    tab.wait_for_selector("body.ready")
+    return tab
+
+
 def test_the_whole_loop(open_app, root):
     app, tab = open_app()
 
@@ -178,11 +188,7 @@ def test_the_whole_loop(open_app, root):
 
 
 def test_a_file_that_is_not_a_video_is_refused_with_a_reason(open_app, root):
-    first, second, _ = sorted((root / "videos").glob("k*.mp4"))
-    write_procedure(root / "tea.proc", {"one": str(first), "two": str(second)})
-    _, tab = open_app()
-    tab.locator(".procedures a").click()
-    tab.wait_for_selector("body.ready")
+    tab = open_tea(open_app, root)
     tab.locator("#tap").click()
     tab.evaluate("location.hash = '#/check'")  # as the key F3 does
     tab.locator("#tabs a").nth(1).wait_for()  # tap mode does not hide the tabs here
@@ -235,11 +241,7 @@ def test_existing_labels_are_chosen_and_given_up_again(open_app, root, size):
 
 
 def test_times_are_shown_and_classes_limits_and_notes_written(open_app, root):
-    first, second, _ = sorted((root / "videos").glob("k*.mp4"))
-    write_procedure(root / "tea.proc", {"one": str(first), "two": str(second)})
-    _, tab = open_app()
-    tab.locator(".procedures a").click()
-    tab.wait_for_selector("body.ready")
+    tab = open_tea(open_app, root)
     tab.locator("#tabs a").nth(3).click()
     view = tab.locator("#times-view")
     view.locator(".run circle").nth(1).wait_for()

@@ -93,8 +93,8 @@ def began(name: str, path: str | None = None) -> datetime | None:
     later = timedelta(seconds=Fragment.of(name).start)
     with suppress(ValueError):
         if found := DATED.search(name):
-            written = datetime(*(int(part or 0) for part in found.groups()))  # type: ignore[arg-type]
-            return written + later
+            year, month, day, hour, minute, second = (int(part or 0) for part in found.groups())
+            return datetime(year, month, day, hour, minute, second) + later
     if path is not None:
         with suppress(StepcutError, OSError, ValueError):
             written = datetime.fromisoformat(probe(path).created)
